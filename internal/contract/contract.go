@@ -1,0 +1,281 @@
+// Package contract holds the inputs and results of workflows, activities,
+// signals, updates and queries: plain data and nothing else. It refuses
+// behaviour beyond trivial accessors, and imports nothing of the project.
+package contract
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Run names one generation of a crawl and the fixed shape of its topics.
+// Every activity input carries it.
+type Run struct {
+	Crawl      string `json:"crawl"`      // name of the crawl
+	Generation string `json:"generation"` // UTC start of the first run, "20060102t150405"
+	Shards     int    `json:"shards"`     // partitions of the frontier topic
+	Partitions int    `json:"partitions"` // partitions of the pages topic
+	// SpecAt is the offset in frontier partition 0 of the spec fact to use.
+	// A changed spec (set-rate, raised limit) is a new offset.
+	SpecAt int64 `json:"spec_at"`
+}
+
+// Slots is the number of host slots of a shard (DESIGN section 4).
+const Slots = 4096
+
+// SlotSet is a bitmap of slots; encoded as base64 in JSON, empty means none.
+type SlotSet []byte
+
+// Item is one locator of a batch. Path is the request target beginning with
+// "/"; the URL is BatchHost.Scheme + "://" + BatchHost.Host + Path. Validators
+// are present on recrawl only.
+type Item struct {
+	Path         string `json:"p"`
+	Depth        int    `json:"d,omitempty"`
+	Round        int    `json:"r,omitempty"` // 0 reads as 1
+	Try          int    `json:"t,omitempty"` // tries that failed before this one
+	Hop          int    `json:"h,omitempty"` // redirect hops that led here
+	ETag         string `json:"e,omitempty"`
+	LastModified string `json:"m,omitempty"`
+	// StateTry: state a failed try before the request is made, because earlier
+	// batches with this locator killed their workers.
+	StateTry bool `json:"k,omitempty"`
+}
+
+// BatchHost is the work for one host with the politeness that the fold knows.
+// Host is host[:port] (the politeness key); the same host with another scheme
+// is another BatchHost in the same batch and shares its gate.
+type BatchHost struct {
+	Scheme      string `json:"scheme"`
+	Host        string `json:"host"`
+	DelayMS     int64  `json:"delay_ms"`
+	Parallelism int    `json:"parallelism"`
+	RobotsAt    int64  `json:"robots_at"` // offset of the robots fact in this shard's partition; -1: not known
+	Streak      int    `json:"streak,omitempty"`
+	// Careful: wait DelayMS before the first request, because an earlier Fetch
+	// over this slot gave no answer.
+	Careful bool   `json:"careful,omitempty"`
+	Items   []Item `json:"items"`
+}
+
+// Batch is the work of one Fetch.
+type Batch struct {
+	Number    int64         `json:"number"`
+	TimeBox   time.Duration `json:"time_box"` // from the start of the Fetch
+	Slots     []int         `json:"slots"`    // slots that it opens
+	Locators  int           `json:"locators"`
+	HostCount int           `json:"host_count"`
+	Hosts     []BatchHost   `json:"hosts"`
+}
+
+// AcquireInput asks a worker to take a shard.
+type AcquireInput struct {
+	Run   Run `json:"run"`
+	Shard int `json:"shard"`
+}
+
+// AcquireResult names the queue of the worker that took the shard.
+type AcquireResult struct {
+	Queue string `json:"queue"`
+}
+
+// Grant is a budget of pages: number counts grants, Total is the sum of all
+// pages that the shard may have spent since the generation began. Number 0
+// means no limit.
+type Grant struct {
+	Number int64 `json:"number"`
+	Total  int64 `json:"total"`
+}
+
+// ExpandInput asks the owner of a shard for the next batch.
+type ExpandInput struct {
+	Run          Run     `json:"run"`
+	Shard        int     `json:"shard"`
+	Number       int64   `json:"number"` // number for the next batch
+	Busy         SlotSet `json:"busy,omitempty"`
+	Careful      SlotSet `json:"careful,omitempty"`
+	OpenBatches  int     `json:"open_batches"`
+	OpenLocators int64   `json:"open_locators"`
+	// Lost counts, per slot, Fetches in a row that were lost to a time-out.
+	Lost  map[int]int `json:"lost,omitempty"`
+	Grant Grant       `json:"grant"`
+	// MayWait: nothing is open or cooling, and idle or starved was already
+	// reported with the log end WaitFrom: wait inside for a longer log.
+	MayWait  bool  `json:"may_wait,omitempty"`
+	WaitFrom int64 `json:"wait_from,omitempty"`
+}
+
+// Expand verdicts.
+const (
+	VerdictBatch   = "batch"
+	VerdictIdle    = "idle"    // every locator has an end, nothing was open in the input
+	VerdictStarved = "starved" // due locators, but no grant left
+	VerdictLater   = "later"   // nothing to deal now; see NextDue
+	VerdictMove    = "move"    // this worker holds too many shards: acquire again
+)
+
+// ExpandResult answers an Expand.
+type ExpandResult struct {
+	Verdict string `json:"verdict"`
+	Batch   *Batch `json:"batch,omitempty"`
+	End     int64  `json:"end"` // o: the log end that was read before folding, all folded
+	// NextDue is when the next locator that is not in a busy slot comes due;
+	// zero if none.
+	NextDue time.Time `json:"next_due,omitempty"`
+	// More: other locators are due now in free slots: ask again at once.
+	More bool `json:"more,omitempty"`
+	// LostTail: the log end was below an offset folded before; the shard was
+	// folded again from the start.
+	LostTail bool   `json:"lost_tail,omitempty"`
+	Totals   Totals `json:"totals"`
+}
+
+// Totals are a shard's counts as its fold knows them. They sum over shards.
+type Totals struct {
+	Locators int64            `json:"locators"`           // known
+	Fetched  int64            `json:"fetched"`            // have an HTTP status in their last round
+	Refused  map[string]int64 `json:"refused,omitempty"`  // ended by refusal, by reason
+	GivenUp  map[string]int64 `json:"given_up,omitempty"` // ended by their last allowed try or a parked host, by class
+	Pending  int64            `json:"pending"`            // have no end
+	Status   map[string]int64 `json:"status,omitempty"`   // "2xx", "3xx", "404", ...: fetched, by kind
+	Tries    int64            `json:"tries"`              // failed tries stated
+	Bytes    int64            `json:"bytes"`              // body bytes of fetched pages
+	Hosts    int64            `json:"hosts"`
+	Parked   int64            `json:"parked"`              // hosts parked
+	Spent    int64            `json:"spent"`               // budget spent: locators with an HTTP status
+	CutDepth int64            `json:"cut_depth,omitempty"` // pages whose links were cut by depth
+}
+
+// FetchInput is one batch for any worker.
+type FetchInput struct {
+	Run   Run   `json:"run"`
+	Shard int   `json:"shard"`
+	Batch Batch `json:"batch"`
+}
+
+// FetchResult says what a Fetch did: counts, no URLs.
+type FetchResult struct {
+	Number       int64            `json:"number"`
+	Outcomes     map[string]int64 `json:"outcomes"` // "200", "404", "refused:robots", "failed:timeout", ...
+	Requests     int64            `json:"requests"`
+	Bytes        int64            `json:"bytes"`
+	Links        int64            `json:"links"`     // links stated
+	LeftOver     int64            `json:"left_over"` // locators that stay due
+	LongestDelay time.Duration    `json:"longest_delay"`
+	Drained      bool             `json:"drained,omitempty"` // ended early by drain or cancel
+}
+
+// SeedInput creates topics and states the spec and the seeds. It is
+// idempotent: on a generation that exists it states what is new.
+type SeedInput struct {
+	Run  Run             `json:"run"`
+	Spec json.RawMessage `json:"spec"` // canonical JSON of the spec
+	// Only states these URLs (add-seeds) and leaves the spec alone.
+	Only []string `json:"only,omitempty"`
+}
+
+// SeedResult carries the offset of the spec fact.
+type SeedResult struct {
+	SpecAt int64 `json:"spec_at"`
+	Seeds  int64 `json:"seeds"`
+}
+
+// ClearInput closes children left over from an earlier run of the parent.
+type ClearInput struct {
+	WorkflowIDs []string `json:"workflow_ids"`
+}
+
+// CensusInput compares log ends with the ends at which shards reported idle.
+type CensusInput struct {
+	Run  Run     `json:"run"`
+	Ends []int64 `json:"ends"` // per shard
+}
+
+// CensusResult: Equal per shard.
+type CensusResult struct {
+	Ends  []int64 `json:"ends"`
+	Equal bool    `json:"equal"`
+}
+
+// Outcomes of a crawl.
+const (
+	OutcomeCompleted = "completed"
+	OutcomeBudget    = "budget"
+	OutcomeTime      = "time"
+	OutcomeCancelled = "cancelled"
+)
+
+// FinalizeInput writes the summary.
+type FinalizeInput struct {
+	Run     Run       `json:"run"`
+	Outcome string    `json:"outcome"`
+	Started time.Time `json:"started"`
+	Ledger  Ledger    `json:"ledger"`
+	Notes   []string  `json:"notes,omitempty"`
+}
+
+// Summary is what remains of a crawl when Temporal has forgotten it.
+type Summary struct {
+	Crawl      string    `json:"crawl"`
+	Generation string    `json:"generation"`
+	Outcome    string    `json:"outcome"`
+	Started    time.Time `json:"started"`
+	Ended      time.Time `json:"ended"`
+	Totals     Totals    `json:"totals"`
+	Ledger     Ledger    `json:"ledger"`
+	Notes      []string  `json:"notes,omitempty"`
+}
+
+// Ledger accounts for every offset of a range:
+// Offsets = Loaded + Deleted + Superseded + NoDocument + Errors + Skipped + Compacted.
+type Ledger struct {
+	Offsets    int64 `json:"offsets"`
+	Loaded     int64 `json:"loaded"`      // written to the sink
+	Deleted    int64 `json:"deleted"`     // page gone: document deleted
+	Superseded int64 `json:"superseded"`  // the sink held something newer, or already this
+	NoDocument int64 `json:"no_document"` // a page that is no document: redirect, error status, other type
+	Errors     int64 `json:"errors"`      // in the errors topic
+	Skipped    int64 `json:"skipped"`     // by an operator
+	Compacted  int64 `json:"compacted"`   // control records and compacted gaps
+	Bytes      int64 `json:"bytes"`
+}
+
+// Add sums two ledgers of disjoint ranges.
+func (l Ledger) Add(o Ledger) Ledger {
+	return Ledger{
+		Offsets: l.Offsets + o.Offsets, Loaded: l.Loaded + o.Loaded, Deleted: l.Deleted + o.Deleted,
+		Superseded: l.Superseded + o.Superseded, NoDocument: l.NoDocument + o.NoDocument,
+		Errors: l.Errors + o.Errors, Skipped: l.Skipped + o.Skipped, Compacted: l.Compacted + o.Compacted,
+		Bytes: l.Bytes + o.Bytes,
+	}
+}
+
+// LoadInput asks for one time-boxed slice of loading one partition.
+type LoadInput struct {
+	Run       Run           `json:"run"`
+	Partition int           `json:"partition"`
+	Position  int64         `json:"position"` // -1: none yet: earliest
+	TimeBox   time.Duration `json:"time_box"`
+	IdleWait  time.Duration `json:"idle_wait"` // return when nothing came for so long
+	Until     int64         `json:"until"`     // end of the drain; -1: none
+	Retry     RetryState    `json:"retry"`
+}
+
+// RetryState is the retry record of a loader.
+type RetryState struct {
+	State    string    `json:"state,omitempty"`
+	Class    int       `json:"class,omitempty"`
+	Attempts int       `json:"attempts,omitempty"`
+	NextTry  time.Time `json:"next_try,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// LoadResult is the position after the slice and the ledger of exactly the
+// range [input position, Position).
+type LoadResult struct {
+	Position int64      `json:"position"`
+	End      int64      `json:"end"` // log end last seen
+	Ledger   Ledger     `json:"ledger"`
+	State    string     `json:"state"` // extract, transform, load, errors
+	Retry    RetryState `json:"retry"`
+}
