@@ -103,6 +103,8 @@ type ExpandInput struct {
 	// reported with the log end WaitFrom: wait inside for a longer log.
 	MayWait  bool  `json:"may_wait,omitempty"`
 	WaitFrom int64 `json:"wait_from,omitempty"`
+	// FoldOnly: fold to the log end and answer with the totals; deal nothing.
+	FoldOnly bool `json:"fold_only,omitempty"`
 }
 
 // Expand verdicts.
@@ -178,6 +180,8 @@ type SeedInput struct {
 type SeedResult struct {
 	SpecAt int64 `json:"spec_at"`
 	Seeds  int64 `json:"seeds"`
+	// LoadQueue is the task queue of the workers that can write the sink.
+	LoadQueue string `json:"load_queue"`
 }
 
 // ClearInput closes children left over from an earlier run of the parent.
@@ -210,6 +214,7 @@ type FinalizeInput struct {
 	Run     Run       `json:"run"`
 	Outcome string    `json:"outcome"`
 	Started time.Time `json:"started"`
+	Totals  Totals    `json:"totals"` // sums of the shards' last folds
 	Ledger  Ledger    `json:"ledger"`
 	Notes   []string  `json:"notes,omitempty"`
 }
@@ -273,9 +278,12 @@ type RetryState struct {
 // LoadResult is the position after the slice and the ledger of exactly the
 // range [input position, Position).
 type LoadResult struct {
-	Position int64      `json:"position"`
-	End      int64      `json:"end"` // log end last seen
-	Ledger   Ledger     `json:"ledger"`
-	State    string     `json:"state"` // extract, transform, load, errors
-	Retry    RetryState `json:"retry"`
+	Position int64  `json:"position"`
+	End      int64  `json:"end"` // log end last seen
+	Ledger   Ledger `json:"ledger"`
+	// Prior is the ledger up to the committed position that the slice began
+	// with, when its input had no position.
+	Prior Ledger     `json:"prior,omitzero"`
+	State string     `json:"state"` // extract, transform, load, errors
+	Retry RetryState `json:"retry"`
 }

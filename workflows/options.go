@@ -1,0 +1,95 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Every time-out and retry policy of the platform, named by intent.
+const (
+	// FetchHeartbeat: a Fetch that was silent for so long is lost. The Fetch
+	// itself sends nothing once its last acknowledged beat is older than half of
+	// it, so a successor may begin half of it after the time-out at the latest.
+	FetchHeartbeat = 20 * time.Second
+	// CarefulCooling is what slots of a lost Fetch cool.
+	CarefulCooling = FetchHeartbeat / 2
+	// fetchGrace is what running requests and the last flush may take after the
+	// time box.
+	fetchGrace = 3 * time.Minute
+	// fetchQueued: no worker took the Fetch.
+	fetchQueued = time.Minute
+
+	expandHeartbeat = 15 * time.Second
+	expandQueued    = 10 * time.Second
+	expandTotal     = 15 * time.Minute // a fold of the whole log at a cold start
+
+	reportOpen  = 10 * time.Second // reports while a batch is open
+	reportQuiet = time.Minute      // else
+	askAgain    = 2 * time.Second  // Expand, when nothing else asks for it
+	askSpacing  = 200 * time.Millisecond
+	minBackoff  = time.Second
+	maxBackoff  = time.Minute
+
+	maxOpenBatches = 16
+	censusRepeat   = 2 * time.Second
+
+	loadHeartbeat = 30 * time.Second
+	loadSlice     = 30 * time.Second
+	loadGrace     = 2 * time.Minute
+	loadIdleMin   = 500 * time.Millisecond
+	loadIdleMax   = 20 * time.Second
+)
+
+var backoffPolicy = temporal.RetryPolicy{
+	InitialInterval: minBackoff, BackoffCoefficient: 2, MaximumInterval: maxBackoff,
+	NonRetryableErrorTypes: []string{ErrTypeBadSpec, ErrTypeTopics},
+}
+
+// sharedOptions suit short idempotent activities that any worker may do and
+// that must happen in the end: Seed, Clear, Census, LogEnds, Finalize.
+func sharedOptions(summary string) workflow.ActivityOptions {
+	p := backoffPolicy
+	return workflow.ActivityOptions{
+		TaskQueue: QueueMain, StartToCloseTimeout: 10 * time.Minute,
+		HeartbeatTimeout: time.Minute, RetryPolicy: &p, Summary: summary,
+	}
+}
+
+// acquireOptions suit Acquire: refused by loaded workers, tried again soon.
+func acquireOptions(summary string) workflow.ActivityOptions {
+	p := backoffPolicy
+	p.MaximumInterval = 5 * time.Second
+	return workflow.ActivityOptions{
+		TaskQueue: QueueAcquire, StartToCloseTimeout: 10 * time.Second, RetryPolicy: &p, Summary: summary,
+	}
+}
+
+// expandOptions suit Expand on the queue of the shard's owner: one attempt,
+// because a failure means that another worker shall own the shard.
+func expandOptions(queue, summary string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue: queue, ScheduleToStartTimeout: expandQueued, StartToCloseTimeout: expandTotal,
+		HeartbeatTimeout: expandHeartbeat, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}, Summary: summary,
+	}
+}
+
+// fetchOptions suit Fetch: one attempt, because the batch is dealt again by the
+// fold; cancellation waits for the drain.
+func fetchOptions(box time.Duration, summary string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue: QueueMain, ScheduleToStartTimeout: fetchQueued, StartToCloseTimeout: box + fetchGrace,
+		HeartbeatTimeout: FetchHeartbeat, WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}, Summary: summary,
+	}
+}
+
+// loadOptions suit Load: retried for ever; the slice is bounded.
+func loadOptions(queue, summary string) workflow.ActivityOptions {
+	p := backoffPolicy
+	return workflow.ActivityOptions{
+		TaskQueue: queue, StartToCloseTimeout: loadSlice + loadGrace, HeartbeatTimeout: loadHeartbeat,
+		WaitForCancellation: true, RetryPolicy: &p, Summary: summary,
+	}
+}
