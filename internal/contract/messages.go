@@ -30,9 +30,11 @@ type ShardState struct {
 	Number  int64             `json:"number"` // of the last batch
 	Queue   string            `json:"queue"`
 	Cooling map[int]time.Time `json:"cooling,omitempty"`
+	CoolAll time.Time         `json:"cool_all,omitzero"`
 	Careful SlotSet           `json:"careful,omitempty"`
 	Lost    map[int]int       `json:"lost,omitempty"`
 	Totals  Totals            `json:"totals"`
+	Reports int64             `json:"reports"` // sequence of the last report
 }
 
 // ShardControl is the whole wish of the parent; the highest Sequence counts.

@@ -1,0 +1,517 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"trawl/internal/contract"
+)
+
+// ShardWorkflow owns the open and cooling slots of one shard and which worker
+// folds it. It asks Expand for batches, gives them to Fetch, and reports to its
+// parent. It ends when the parent says stop, or is gone.
+func ShardWorkflow(ctx workflow.Context, in contract.ShardInput) error {
+	// Our own root: a cancellation of this workflow drains like a stop.
+	root, _ := workflow.NewDisconnectedContext(ctx)
+	s := newShard(root, in)
+	cancelled := ctx.Done()
+	for {
+		s.receive()
+		if ctx.Err() != nil {
+			s.orphan = true
+		}
+		if s.ending() && s.quiet() {
+			return s.close(root)
+		}
+		if s.rollover(root) {
+			s.receive()
+			if !s.ending() {
+				return workflow.NewContinueAsNewError(ctx, ShardType, s.next())
+			}
+			continue
+		}
+		s.passOn()
+		s.ask(root)
+		s.report(root)
+		s.wait(root, cancelled)
+	}
+}
+
+// open is one batch under way.
+type open struct {
+	batch  contract.Batch
+	future workflow.Future
+	cancel workflow.CancelFunc
+}
+
+// pending is an Acquire or Expand under way.
+type pending struct {
+	future  workflow.Future
+	cancel  workflow.CancelFunc
+	acquire bool
+	waits   bool
+}
+
+type shard struct {
+	in       contract.ShardInput
+	control  contract.ShardControl
+	controls workflow.ReceiveChannel
+	orphan   bool // the parent is gone or the workflow was cancelled
+
+	slots   *slots
+	batches []*open
+	number  int64
+	queue   string
+	expand  *pending
+
+	state    string
+	end      int64
+	totals   contract.Totals
+	lostTail bool
+	trouble  string
+	failures int
+
+	now     time.Time
+	nextAsk time.Time
+	lastAsk time.Time
+
+	reports    int64
+	reported   contract.ShardReport
+	reportedAt time.Time
+	reporting  workflow.Future
+	urgent     bool
+
+	timer       workflow.Future
+	timerAt     time.Time
+	timerCancel workflow.CancelFunc
+}
+
+func newShard(ctx workflow.Context, in contract.ShardInput) *shard {
+	s := &shard{
+		in: in, control: in.Control, slots: newSlots(), state: contract.ShardBusy, end: -1,
+		controls: workflow.GetSignalChannel(ctx, SigControl), now: workflow.Now(ctx),
+	}
+	s.nextAsk = s.now
+	switch {
+	case in.State != nil:
+		s.number, s.queue, s.totals, s.reports = in.State.Number, in.State.Queue, in.State.Totals, in.State.Reports
+		s.slots.coolAll, s.slots.careful = in.State.CoolAll, in.State.Careful
+		if in.State.Cooling != nil {
+			s.slots.cooling = in.State.Cooling
+		}
+		if in.State.Lost != nil {
+			s.slots.lost = in.State.Lost
+		}
+	case in.Careful:
+		s.slots.beginCareful(s.now)
+	}
+	return s
+}
+
+// next is the input of the run that continues this one.
+func (s *shard) next() contract.ShardInput {
+	in := s.in
+	in.Careful = false
+	in.Control = s.control
+	in.Run.SpecAt = s.control.SpecAt
+	in.State = &contract.ShardState{
+		Number: s.number, Queue: s.queue, Cooling: s.slots.cooling, CoolAll: s.slots.coolAll,
+		Careful: s.slots.careful, Lost: s.slots.lost, Totals: s.totals, Reports: s.reports,
+	}
+	return in
+}
+
+func (s *shard) run() contract.Run {
+	run := s.in.Run
+	run.SpecAt = s.control.SpecAt
+	return run
+}
+
+func (s *shard) ending() bool { return s.control.Stop || s.orphan }
+func (s *shard) quiet() bool {
+	return len(s.batches) == 0 && s.expand == nil && s.reporting == nil
+}
+
+// rollover says whether to continue as new now: suggested, and nothing open.
+func (s *shard) rollover(ctx workflow.Context) bool {
+	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() && s.quiet()
+}
+
+// receive takes every control message; only those of our parent's run count.
+func (s *shard) receive() {
+	for {
+		var c contract.ShardControl
+		if !s.controls.ReceiveAsync(&c) {
+			return
+		}
+		if c.Parent != s.in.Parent || c.Sequence <= s.control.Sequence {
+			continue
+		}
+		changed := c.Grant != s.control.Grant || c.SpecAt != s.control.SpecAt || c.Paused != s.control.Paused || c.Stop
+		s.control = c
+		if changed {
+			s.dropExpand()
+			s.nextAsk = s.now
+			s.urgent = true
+		}
+	}
+}
+
+// dropExpand forgets the Expand under way: only the one scheduled last counts,
+// and Expand remembers nothing that it gave.
+func (s *shard) dropExpand() {
+	if s.expand != nil && !s.expand.acquire {
+		s.expand.cancel()
+		s.expand = nil
+	}
+}
+
+// passOn cancels open Fetches on pause and stop; they drain and answer.
+func (s *shard) passOn() {
+	if !s.control.Paused && !s.ending() {
+		return
+	}
+	if s.expand != nil {
+		s.expand.cancel()
+		s.expand = nil
+	}
+	for _, o := range s.batches {
+		o.cancel()
+	}
+	if s.control.Paused && len(s.batches) == 0 && s.state != contract.ShardPaused {
+		s.state, s.urgent = contract.ShardPaused, true
+	}
+}
+
+// ask schedules an Acquire or an Expand, if it is time.
+func (s *shard) ask(ctx workflow.Context) {
+	if s.expand != nil || s.control.Paused || s.ending() || len(s.batches) >= maxOpenBatches {
+		return
+	}
+	if workflow.GetInfo(ctx).GetContinueAsNewSuggested() || s.now.Before(s.nextAsk) {
+		return
+	}
+	if s.state == contract.ShardPaused {
+		s.state, s.urgent = contract.ShardBusy, true
+	}
+	actx, cancel := workflow.WithCancel(ctx)
+	if s.queue == "" {
+		actx = workflow.WithActivityOptions(actx, acquireOptions(fmt.Sprintf("shard %d", s.in.Shard)))
+		f := workflow.ExecuteActivity(actx, ActAcquire, contract.AcquireInput{Run: s.run(), Shard: s.in.Shard})
+		s.expand = &pending{future: f, cancel: cancel, acquire: true}
+		return
+	}
+	in := s.expandInput()
+	actx = workflow.WithActivityOptions(actx, expandOptions(s.queue, fmt.Sprintf("shard %d: %d batches open", s.in.Shard, len(s.batches))))
+	f := workflow.ExecuteActivity(actx, ActExpand, in)
+	s.expand = &pending{future: f, cancel: cancel, waits: in.MayWait}
+	s.lastAsk = s.now
+}
+
+func (s *shard) expandInput() contract.ExpandInput {
+	_, cools := s.slots.cools(s.now)
+	var locators int64
+	for _, o := range s.batches {
+		locators += int64(o.batch.Locators)
+	}
+	settled := s.state == contract.ShardIdle || s.state == contract.ShardStarved
+	return contract.ExpandInput{
+		Run: s.run(), Shard: s.in.Shard, Number: s.number + 1,
+		Busy: s.slots.busy(s.now), Careful: s.slots.careful, Lost: s.slots.lost,
+		OpenBatches: len(s.batches), OpenLocators: locators, Grant: s.control.Grant,
+		MayWait:  settled && len(s.batches) == 0 && !cools && s.isReported(),
+		WaitFrom: s.end,
+	}
+}
+
+// isReported: the parent has been told the state, its o and its grant.
+func (s *shard) isReported() bool {
+	r := s.reported
+	return s.reporting == nil && r.State == s.state && r.End == s.end && r.Grant == s.control.Grant.Number
+}
+
+// answerExpand takes the result of the Acquire or Expand under way.
+func (s *shard) answerExpand(ctx workflow.Context) {
+	p := s.expand
+	s.expand = nil
+	if p.acquire {
+		var r contract.AcquireResult
+		if err := p.future.Get(ctx, &r); err != nil {
+			s.failed("acquire", err)
+			return
+		}
+		s.queue, s.urgent = r.Queue, true
+		return
+	}
+	var r contract.ExpandResult
+	if err := p.future.Get(ctx, &r); err != nil {
+		s.queue = ""
+		s.failed("expand", err)
+		return
+	}
+	s.failures, s.trouble = 0, ""
+	s.totals, s.lostTail = r.Totals, s.lostTail || r.LostTail
+	s.decide(ctx, r)
+}
+
+func (s *shard) decide(ctx workflow.Context, r contract.ExpandResult) {
+	switch r.Verdict {
+	case contract.VerdictBatch:
+		s.state, s.end = contract.ShardBusy, -1
+		s.fetch(ctx, *r.Batch)
+		s.nextAsk = s.now.Add(askAgain)
+		if r.More {
+			s.nextAsk = s.now
+		}
+	case contract.VerdictIdle:
+		s.settle(contract.ShardIdle, r.End)
+	case contract.VerdictStarved:
+		s.settle(contract.ShardStarved, r.End)
+	case contract.VerdictMove:
+		s.queue, s.nextAsk = "", s.now
+	default:
+		s.state, s.end = contract.ShardBusy, -1
+		s.nextAsk = s.now.Add(askAgain)
+		if !r.NextDue.IsZero() {
+			s.nextAsk = earlier(s.nextAsk, later(r.NextDue, s.now.Add(askSpacing)))
+		}
+	}
+}
+
+func (s *shard) settle(state string, end int64) {
+	if s.state != state || s.end != end {
+		s.urgent = true
+	}
+	s.state, s.end = state, end
+	s.nextAsk = s.now // the next one waits inside, once this is reported
+	if _, cools := s.slots.cools(s.now); cools {
+		s.nextAsk = s.now.Add(askAgain)
+	}
+}
+
+func (s *shard) failed(what string, err error) {
+	s.failures++
+	s.trouble = what + ": " + rootCause(err)
+	wait := minBackoff << min(s.failures-1, 6)
+	s.nextAsk = s.now.Add(min(wait, maxBackoff))
+	s.urgent = true
+}
+
+// fetch opens a batch.
+func (s *shard) fetch(ctx workflow.Context, b contract.Batch) {
+	s.number = b.Number
+	s.slots.take(b.Slots)
+	fctx, cancel := workflow.WithCancel(ctx)
+	summary := fmt.Sprintf("shard %d, batch %d: %d URLs, %d hosts", s.in.Shard, b.Number, b.Locators, b.HostCount)
+	fctx = workflow.WithActivityOptions(fctx, fetchOptions(b.TimeBox, summary))
+	f := workflow.ExecuteActivity(fctx, ActFetch, contract.FetchInput{Run: s.run(), Shard: s.in.Shard, Batch: b})
+	s.batches = append(s.batches, &open{batch: b, future: f, cancel: cancel})
+}
+
+// closeBatch takes the result of a Fetch.
+func (s *shard) closeBatch(ctx workflow.Context, o *open) {
+	for i, b := range s.batches {
+		if b == o {
+			s.batches = append(s.batches[:i], s.batches[i+1:]...)
+			break
+		}
+	}
+	s.nextAsk = earlier(s.nextAsk, s.now)
+	var r contract.FetchResult
+	err := o.future.Get(ctx, &r)
+	if err == nil {
+		s.slots.answered(o.batch.Slots, s.now, r.LongestDelay)
+		return
+	}
+	var timeout *temporal.TimeoutError
+	switch {
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		s.slots.unused(o.batch.Slots)
+		s.failed("fetch", errors.New("no worker took the batch within "+fetchQueued.String()))
+	case errors.As(err, &timeout):
+		s.slots.silent(o.batch.Slots, s.now, true)
+		s.trouble, s.urgent = fmt.Sprintf("batch %d was lost: %s", o.batch.Number, rootCause(err)), true
+	default:
+		s.slots.silent(o.batch.Slots, s.now, false)
+		if !temporal.IsCanceledError(err) {
+			s.failed("fetch", err)
+		}
+	}
+}
+
+// report signals the parent: at once when the state changed, else every 10 s
+// while a batch is open and every minute otherwise.
+func (s *shard) report(ctx workflow.Context) {
+	every := reportQuiet
+	if len(s.batches) > 0 {
+		every = reportOpen
+	}
+	due := s.urgent || s.reportedAt.IsZero() || !s.now.Before(s.reportedAt.Add(every))
+	if s.orphan || s.reporting != nil || !due {
+		return
+	}
+	s.reports++
+	s.reported = s.reportNow(s.state)
+	s.reportedAt, s.urgent = s.now, false
+	s.reporting = workflow.SignalExternalWorkflow(ctx, s.in.Parent.ID, "", SigReport, s.reported)
+	workflow.SetCurrentDetails(ctx, s.details())
+}
+
+func (s *shard) reportNow(state string) contract.ShardReport {
+	return contract.ShardReport{
+		Parent: s.in.Parent, Shard: s.in.Shard, Sequence: s.reports, State: state, End: s.end,
+		Grant: s.control.Grant.Number, Open: len(s.batches), Owner: s.queue, Totals: s.totals,
+		Trouble: s.trouble, LostTail: s.lostTail,
+	}
+}
+
+func (s *shard) answerReport(ctx workflow.Context) {
+	err := s.reporting.Get(ctx, nil)
+	s.reporting = nil
+	var gone *temporal.UnknownExternalWorkflowExecutionError
+	switch {
+	case err == nil:
+	case errors.As(err, &gone):
+		s.orphan = true
+	default:
+		s.reported = contract.ShardReport{} // say it again
+		s.urgent = true
+	}
+}
+
+// wait blocks until something happened: an answer, a message, or the time of
+// the next Expand or report.
+func (s *shard) wait(ctx workflow.Context, cancelled workflow.Channel) {
+	sel := workflow.NewSelector(ctx)
+	if s.expand != nil {
+		sel.AddFuture(s.expand.future, func(workflow.Future) { s.now = workflow.Now(ctx); s.answerExpand(ctx) })
+	}
+	if s.reporting != nil {
+		sel.AddFuture(s.reporting, func(workflow.Future) { s.answerReport(ctx) })
+	}
+	for _, o := range s.batches {
+		sel.AddFuture(o.future, func(workflow.Future) { s.now = workflow.Now(ctx); s.closeBatch(ctx, o) })
+	}
+	sel.AddReceive(s.controls, func(workflow.ReceiveChannel, bool) {})
+	if !s.orphan {
+		sel.AddReceive(cancelled, func(workflow.ReceiveChannel, bool) { s.orphan = true })
+	}
+	s.setTimer(ctx)
+	sel.AddFuture(s.timer, func(workflow.Future) { s.timer = nil })
+	sel.Select(ctx)
+	s.now = workflow.Now(ctx)
+}
+
+// setTimer keeps one timer: an earlier wish replaces it, a later one lets it
+// fire and looks again, which costs fewer events than to cancel it.
+func (s *shard) setTimer(ctx workflow.Context) {
+	at := s.reportedAt.Add(reportOpen)
+	if len(s.batches) == 0 {
+		at = s.reportedAt.Add(reportQuiet)
+	}
+	if s.expand == nil && !s.control.Paused && !s.ending() && len(s.batches) < maxOpenBatches {
+		at = earlier(at, s.nextAsk)
+		if next, any := s.slots.cools(s.now); any {
+			next = later(next, s.lastAsk.Add(askSpacing))
+			if next.Before(s.nextAsk) {
+				s.nextAsk = next
+			}
+			at = earlier(at, s.nextAsk)
+		}
+	}
+	if s.timer != nil && !at.Before(s.timerAt) {
+		return
+	}
+	if s.timer != nil {
+		s.timerCancel()
+	}
+	tctx, cancel := workflow.WithCancel(ctx)
+	s.timerAt, s.timerCancel = at, cancel
+	s.timer = workflow.NewTimer(tctx, max(at.Sub(s.now), time.Millisecond))
+}
+
+// close folds once more, so that the totals hold what the last batches did, and
+// says goodbye.
+func (s *shard) close(ctx workflow.Context) error {
+	if s.orphan {
+		return nil
+	}
+	for try := 0; try < 3; try++ {
+		if s.queue == "" && !s.acquireNow(ctx) {
+			continue
+		}
+		in := s.expandInput()
+		in.FoldOnly, in.MayWait = true, false
+		var r contract.ExpandResult
+		ectx := workflow.WithActivityOptions(ctx, expandOptions(s.queue, fmt.Sprintf("shard %d: last fold", s.in.Shard)))
+		if err := workflow.ExecuteActivity(ectx, ActExpand, in).Get(ctx, &r); err == nil {
+			s.totals = r.Totals
+			break
+		}
+		s.queue = ""
+	}
+	s.reports++
+	_ = workflow.SignalExternalWorkflow(ctx, s.in.Parent.ID, "", SigReport, s.reportNow(contract.ShardClosed)).Get(ctx, nil)
+	return nil
+}
+
+func (s *shard) acquireNow(ctx workflow.Context) bool {
+	actx := workflow.WithActivityOptions(ctx, acquireOptions(fmt.Sprintf("shard %d: last fold", s.in.Shard)))
+	var r contract.AcquireResult
+	if err := workflow.ExecuteActivity(actx, ActAcquire, contract.AcquireInput{Run: s.run(), Shard: s.in.Shard}).Get(ctx, &r); err != nil {
+		return false
+	}
+	s.queue = r.Queue
+	return true
+}
+
+func (s *shard) details() string {
+	d := fmt.Sprintf("**shard %d** of crawl %s: %s\n\n%s\n\nowner %s, %d batches open",
+		s.in.Shard, s.in.Run.Crawl, s.state, totalsLine(s.totals), s.queue, len(s.batches))
+	if s.trouble != "" {
+		d += "\n\nlast trouble: " + s.trouble
+	}
+	return d
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// rootCause is the innermost message of an activity's error, for people.
+func rootCause(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+func totalsLine(t contract.Totals) string {
+	return fmt.Sprintf("%d locators: %d fetched, %d pending, %d refused, %d given up; %d bytes",
+		t.Locators, t.Fetched, t.Pending, sum(t.Refused), sum(t.GivenUp), t.Bytes)
+}
+
+func sum(m map[string]int64) (n int64) {
+	for _, v := range m { //workflowcheck:ignore order does not matter in a sum
+		n += v
+	}
+	return n
+}

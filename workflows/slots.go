@@ -1,0 +1,133 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"trawl/internal/contract"
+)
+
+// slots is the durable politeness between batches: which slots of a shard are
+// open or cooling, which are careful, and how often Fetches over them were lost.
+type slots struct {
+	open    map[int]bool
+	cooling map[int]time.Time
+	coolAll time.Time // every slot cools until then
+	careful contract.SlotSet
+	lost    map[int]int
+}
+
+func newSlots() *slots {
+	return &slots{open: map[int]bool{}, cooling: map[int]time.Time{}, lost: map[int]int{}}
+}
+
+// beginCareful is for a run whose predecessor did not complete.
+func (s *slots) beginCareful(now time.Time) {
+	s.coolAll = now.Add(CarefulCooling)
+	s.careful = make(contract.SlotSet, contract.Slots/8)
+	for i := range s.careful {
+		s.careful[i] = 0xff
+	}
+}
+
+// take opens the slots of a batch. Its hosts carry the care, so the mark goes.
+func (s *slots) take(batch []int) {
+	for _, slot := range batch {
+		s.open[slot] = true
+		clear1(s.careful, slot)
+	}
+}
+
+// answered closes the slots of a Fetch that gave its result.
+func (s *slots) answered(batch []int, now time.Time, delay time.Duration) {
+	for _, slot := range batch {
+		delete(s.open, slot)
+		delete(s.lost, slot)
+		if delay > 0 {
+			s.cooling[slot] = now.Add(delay)
+		}
+	}
+}
+
+// silent closes the slots of a Fetch that gave no answer. counted: it was lost
+// to a heartbeat or StartToClose time-out.
+func (s *slots) silent(batch []int, now time.Time, counted bool) {
+	for _, slot := range batch {
+		delete(s.open, slot)
+		s.cooling[slot] = now.Add(CarefulCooling)
+		s.careful = set1(s.careful, slot)
+		if counted {
+			s.lost[slot]++
+		}
+	}
+}
+
+// unused closes the slots of a Fetch that no worker ever began.
+func (s *slots) unused(batch []int) {
+	for _, slot := range batch {
+		delete(s.open, slot)
+	}
+}
+
+// busy is the bitmap of open and cooling slots; what has cooled is forgotten.
+func (s *slots) busy(now time.Time) contract.SlotSet {
+	if now.Before(s.coolAll) {
+		all := make(contract.SlotSet, contract.Slots/8)
+		for i := range all {
+			all[i] = 0xff
+		}
+		return all
+	}
+	var b contract.SlotSet
+	for _, slot := range sortedKeys(s.open) {
+		b = set1(b, slot)
+	}
+	for _, slot := range sortedKeys(s.cooling) {
+		if !now.Before(s.cooling[slot]) {
+			delete(s.cooling, slot)
+			continue
+		}
+		b = set1(b, slot)
+	}
+	return b
+}
+
+// cools says whether any slot cools, and when the next one ends.
+func (s *slots) cools(now time.Time) (next time.Time, any bool) {
+	if now.Before(s.coolAll) {
+		return s.coolAll, true
+	}
+	for _, slot := range sortedKeys(s.cooling) {
+		until := s.cooling[slot]
+		if !now.Before(until) {
+			continue
+		}
+		if !any || until.Before(next) {
+			next, any = until, true
+		}
+	}
+	return next, any
+}
+
+func set1(b contract.SlotSet, slot int) contract.SlotSet {
+	if b == nil {
+		b = make(contract.SlotSet, contract.Slots/8)
+	}
+	b[slot>>3] |= 1 << (slot & 7)
+	return b
+}
+
+func clear1(b contract.SlotSet, slot int) {
+	if b != nil {
+		b[slot>>3] &^= 1 << (slot & 7)
+	}
+}
+
+func sortedKeys[V any](m map[int]V) []int {
+	keys := make([]int, 0, len(m))
+	for k := range m { //workflowcheck:ignore sorted below
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
