@@ -1,5 +1,9 @@
 // Package spec owns the crawl spec: its shape, defaults and validation. It
 // refuses to do I/O other than reading the named files.
+//
+// Every key stands once, in the table of keys.go; parser, flags, differences,
+// the effective form and the reference in docs/spec.md all follow that table.
+// The way of a spec: New or Parse, then flags by Key.Set, then Finish.
 package spec
 
 // Spec says what to crawl, extract and load.
@@ -13,6 +17,9 @@ type Spec struct {
 	AllowNetworks []string   `yaml:"allow_networks" json:"allow_networks,omitempty"` // CIDR, e.g. 127.0.0.0/8
 	Sink          Sink       `yaml:"sink" json:"sink"`
 	Document      Document   `yaml:"document" json:"document"`
+
+	// from says which keys were stated, and where; the others are defaults.
+	from origins
 }
 
 // Seeds start a crawl. Files are read by the starter and become URLs.

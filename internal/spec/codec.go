@@ -1,0 +1,38 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// maxDecoded bounds what Decode reads, in bytes.
+const maxDecoded = 4 << 20
+
+// Encode gives the canonical JSON of a finished spec: the same spec gives the
+// same bytes, in every version that has the same keys.
+func (s *Spec) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return nil, fmt.Errorf("encode spec %s: %w", s.Name, err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// Decode reads what Encode wrote. A key that it does not know is an error: a
+// newer version meant something by it, and to ignore it could mean to request
+// what must not be requested.
+func Decode(data []byte) (*Spec, error) {
+	if len(data) > maxDecoded {
+		return nil, fmt.Errorf("decode spec: %d bytes, at most %d are read", len(data), maxDecoded)
+	}
+	s := New()
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(s); err != nil {
+		return nil, fmt.Errorf("decode spec: %w; it may be of a newer version of trawl", err)
+	}
+	return s, nil
+}
