@@ -1,0 +1,321 @@
+package weburl
+
+import "strings"
+
+// The fast path: URLs that are canonical already, or become so by joining
+// strings. It answers only where the library is known to give the same; the
+// property tests compare the two. When in doubt it declines.
+
+// Byte classes. A target byte passes through the library unchanged, in a path
+// and in a query of an http(s) URL.
+var (
+	isHostByte  [256]bool // of a name or IPv4 address in canonical form
+	isHex       [256]bool
+	isPathByte  [256]bool
+	isQueryByte [256]bool
+)
+
+func init() {
+	for c := byte('0'); c <= '9'; c++ {
+		isHostByte[c], isHex[c] = true, true
+	}
+	for c := byte('a'); c <= 'z'; c++ {
+		isHostByte[c] = true
+	}
+	for c := byte('a'); c <= 'f'; c++ {
+		isHex[c], isHex[c-'a'+'A'] = true, true
+	}
+	isHostByte['-'], isHostByte['.'], isHostByte['_'] = true, true, true
+	for c := byte('!'); c <= '~'; c++ {
+		isPathByte[c] = strings.IndexByte("\"#<>?`{}\\%", c) < 0
+		isQueryByte[c] = strings.IndexByte("\"#<>'%", c) < 0
+	}
+}
+
+// What a reference begins with.
+const (
+	schemeNone  = iota // relative
+	schemeWeb          // http: or https:, in any case
+	schemeOther        // mailto:, javascript:, data:, ...
+)
+
+// schemeOf looks at the scheme of a cleaned reference. Tabs and newlines, which
+// the parser drops anywhere, are skipped.
+func schemeOf(s string) int {
+	var name [6]byte
+	n := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i] | 0x20 // lower case; no byte but a letter becomes a letter
+		switch {
+		case s[i] == '\t' || s[i] == '\n' || s[i] == '\r':
+			continue
+		case s[i] == ':':
+			if n == 0 {
+				return schemeNone
+			}
+			if n <= 5 && (string(name[:n]) == "http" || string(name[:n]) == "https") {
+				return schemeWeb
+			}
+			return schemeOther
+		case isLetter(c):
+		case n > 0 && (s[i] >= '0' && s[i] <= '9' || s[i] == '+' || s[i] == '-' || s[i] == '.'):
+		default:
+			return schemeNone
+		}
+		if n < len(name) {
+			name[n] = c
+			n++
+		}
+	}
+	return schemeNone
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
+
+// prefixLen is the length of "http://" or "https://" at the start of s, or 0.
+func prefixLen(s string) int {
+	switch {
+	case strings.HasPrefix(s, "https://"):
+		return len("https://")
+	case strings.HasPrefix(s, "http://"):
+		return len("http://")
+	}
+	return 0
+}
+
+// canonical accepts s if it is canonical beyond doubt, or lacks only the slash
+// after its host.
+func canonical(s string) (URL, bool) {
+	i := prefixLen(s)
+	if i == 0 || len(s) > MaxLen {
+		return URL{}, false
+	}
+	j := i
+	for j < len(s) && isHostByte[s[j]] {
+		j++
+	}
+	if !fastHost(s[i:j]) {
+		return URL{}, false
+	}
+	end := j
+	if j < len(s) && s[j] == ':' {
+		if end = portEnd(s, j+1, i == len("https://")); end < 0 {
+			return URL{}, false
+		}
+	}
+	if end == len(s) {
+		if len(s) == MaxLen {
+			return URL{}, false
+		}
+		return URL{s: s + "/", host: uint16(i), path: uint16(end)}, true
+	}
+	if s[end] != '/' || !fastTarget(s[end:]) {
+		return URL{}, false
+	}
+	return URL{s: s, host: uint16(i), path: uint16(end)}, true
+}
+
+// portEnd gives the end of a port that begins at i and is neither the default
+// nor out of range nor written with leading zeros; -1 otherwise.
+func portEnd(s string, i int, tls bool) int {
+	n, j := 0, i
+	for j < len(s) && j-i < 6 && s[j] >= '0' && s[j] <= '9' {
+		n = n*10 + int(s[j]-'0')
+		j++
+	}
+	if j == i || s[i] == '0' || n > 65535 || (tls && n == 443) || (!tls && n == 80) {
+		return -1
+	}
+	return j
+}
+
+// fastHost accepts lower-case names without IDNA labels whose last label
+// begins with a letter, and IPv4 addresses in their canonical form.
+func fastHost(h string) bool {
+	if h == "" || len(h) > maxHost {
+		return false
+	}
+	start := 0
+	for i := 0; i <= len(h); i++ {
+		if i < len(h) && h[i] != '.' {
+			continue
+		}
+		if !fastLabel(h[start:i]) {
+			return false
+		}
+		if i < len(h) {
+			start = i + 1
+		}
+	}
+	if isLetter(h[start]) {
+		return true
+	}
+	return isIPv4(h)
+}
+
+func fastLabel(l string) bool {
+	if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+		return false
+	}
+	return len(l) < 4 || l[2] != '-' || l[3] != '-'
+}
+
+// isIPv4 accepts four decimal parts without leading zeros.
+func isIPv4(h string) bool {
+	parts, n, digits := 0, 0, 0
+	for i := 0; i <= len(h); i++ {
+		if i == len(h) || h[i] == '.' {
+			if digits == 0 || n > 255 {
+				return false
+			}
+			parts++
+			n, digits = 0, 0
+			continue
+		}
+		if h[i] < '0' || h[i] > '9' || digits == 3 || (digits == 1 && n == 0) {
+			return false
+		}
+		n = n*10 + int(h[i]-'0')
+		digits++
+	}
+	return parts == 4
+}
+
+// fastTarget accepts a path and query, beginning with "/", that the library
+// passes through unchanged.
+func fastTarget(t string) bool {
+	segment := true // at the start of a path segment
+	for i := 0; i < len(t); i++ {
+		c := t[i]
+		switch {
+		case c == '?':
+			return fastQuery(t[i+1:])
+		case c == '%':
+			if !upperTriplet(t, i) || (segment && dotSegment(t[i:])) {
+				return false
+			}
+			i += 2
+			segment = false
+		case !isPathByte[c]:
+			return false
+		case c == '.' && segment && dotSegment(t[i:]):
+			return false
+		default:
+			segment = c == '/'
+		}
+	}
+	return true
+}
+
+func fastQuery(q string) bool {
+	for i := 0; i < len(q); i++ {
+		if isQueryByte[q[i]] {
+			continue
+		}
+		if q[i] != '%' || !upperTriplet(q, i) {
+			return false
+		}
+		i += 2
+	}
+	return true
+}
+
+// upperTriplet tells whether a well-formed %XX in upper case stands at i.
+func upperTriplet(s string, i int) bool {
+	return i+2 < len(s) && isHex[s[i+1]] && isHex[s[i+2]] && s[i+1] < 'a' && s[i+2] < 'a'
+}
+
+// dotSegment tells whether the segment at the start of s is "." or "..", also
+// percent-encoded.
+func dotSegment(s string) bool {
+	for n := 0; ; n++ {
+		switch {
+		case s == "" || s[0] == '/' || s[0] == '?':
+			return n == 1 || n == 2
+		case s[0] == '.':
+			s = s[1:]
+		case len(s) >= 3 && s[0] == '%' && s[1] == '2' && (s[2] == 'E' || s[2] == 'e'):
+			s = s[3:]
+		default:
+			return false
+		}
+		if n == 2 {
+			return false
+		}
+	}
+}
+
+// resolveFast joins the common kinds of reference with the base as strings.
+func (u URL) resolveFast(ref string, scheme int) (URL, bool) {
+	switch {
+	case scheme == schemeWeb:
+		return canonical(ref)
+	case ref == "":
+		return u, true
+	case strings.HasPrefix(ref, "//"):
+		return canonical(u.s[:u.host-2] + ref)
+	case ref[0] == '/':
+		if !fastTarget(ref) {
+			return URL{}, false
+		}
+		return u.withTarget(u.s[:u.path], ref)
+	case ref[0] == '?':
+		if !fastQuery(ref[1:]) {
+			return URL{}, false
+		}
+		return u.withTarget(u.basePath(), ref)
+	}
+	return u.resolvePath(ref)
+}
+
+// withTarget joins an origin, or origin and path, of u with a checked rest.
+func (u URL) withTarget(head, rest string) (URL, bool) {
+	if len(head)+len(rest) > MaxLen {
+		return URL{}, false
+	}
+	return URL{s: head + rest, host: u.host, path: u.path}, true
+}
+
+// basePath is the URL without its query.
+func (u URL) basePath() string {
+	if i := strings.IndexByte(u.s[u.path:], '?'); i >= 0 {
+		return u.s[:int(u.path)+i]
+	}
+	return u.s
+}
+
+// resolvePath resolves a path-relative reference: plain dot segments are
+// allowed at its start, where links have them; elsewhere it declines.
+func (u URL) resolvePath(ref string) (URL, bool) {
+	dir := u.basePath()
+	dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	for {
+		switch {
+		case strings.HasPrefix(ref, "./"):
+			ref = ref[2:]
+			continue
+		case strings.HasPrefix(ref, "../"):
+			ref = ref[3:]
+			dir = u.parent(dir)
+			continue
+		case ref == ".":
+			ref = ""
+		case ref == "..":
+			ref, dir = "", u.parent(dir)
+		}
+		break
+	}
+	// dir ends with a slash: a rest without a leading slash begins a segment.
+	if dotSegment(ref) || !fastTarget(ref) {
+		return URL{}, false
+	}
+	return u.withTarget(dir, ref)
+}
+
+// parent drops the last segment of a directory of u, but never the root.
+func (u URL) parent(dir string) string {
+	if len(dir) == int(u.path)+1 {
+		return dir
+	}
+	return dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1]
+}
