@@ -69,6 +69,7 @@ const (
 const (
 	SigControl = "control"
 	SigReport  = "report"
+	SigLoads   = "loads" // the report of a LoadsWorkflow
 )
 
 // Updates of people, and queries.

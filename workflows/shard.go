@@ -188,12 +188,15 @@ func (s *shard) passOn() {
 	}
 }
 
+// mayAsk: an Acquire or Expand could be scheduled, were it time.
+func (s *shard) mayAsk(ctx workflow.Context) bool {
+	return s.expand == nil && !s.control.Paused && !s.ending() && len(s.batches) < maxOpenBatches &&
+		!workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+}
+
 // ask schedules an Acquire or an Expand, if it is time.
 func (s *shard) ask(ctx workflow.Context) {
-	if s.expand != nil || s.control.Paused || s.ending() || len(s.batches) >= maxOpenBatches {
-		return
-	}
-	if workflow.GetInfo(ctx).GetContinueAsNewSuggested() || s.now.Before(s.nextAsk) {
+	if !s.mayAsk(ctx) || s.now.Before(s.nextAsk) {
 		return
 	}
 	if s.state == contract.ShardPaused {
@@ -347,11 +350,7 @@ func (s *shard) closeBatch(ctx workflow.Context, o *open) {
 // report signals the parent: at once when the state changed, else every 10 s
 // while a batch is open and every minute otherwise.
 func (s *shard) report(ctx workflow.Context) {
-	every := reportQuiet
-	if len(s.batches) > 0 {
-		every = reportOpen
-	}
-	due := s.urgent || s.reportedAt.IsZero() || !s.now.Before(s.reportedAt.Add(every))
+	due := s.urgent || s.reportedAt.IsZero() || !s.now.Before(s.reportedAt.Add(s.reportEvery()))
 	if s.orphan || s.reporting != nil || !due {
 		return
 	}
@@ -360,6 +359,13 @@ func (s *shard) report(ctx workflow.Context) {
 	s.reportedAt, s.urgent = s.now, false
 	s.reporting = workflow.SignalExternalWorkflow(ctx, s.in.Parent.ID, "", SigReport, s.reported)
 	workflow.SetCurrentDetails(ctx, s.details())
+}
+
+func (s *shard) reportEvery() time.Duration {
+	if len(s.batches) > 0 {
+		return reportOpen
+	}
+	return reportQuiet
 }
 
 func (s *shard) reportNow(state string) contract.ShardReport {
@@ -410,11 +416,11 @@ func (s *shard) wait(ctx workflow.Context, cancelled workflow.Channel) {
 // setTimer keeps one timer: an earlier wish replaces it, a later one lets it
 // fire and looks again, which costs fewer events than to cancel it.
 func (s *shard) setTimer(ctx workflow.Context) {
-	at := s.reportedAt.Add(reportOpen)
-	if len(s.batches) == 0 {
-		at = s.reportedAt.Add(reportQuiet)
+	at := s.now.Add(reportQuiet)
+	if !s.orphan && s.reporting == nil {
+		at = s.reportedAt.Add(s.reportEvery())
 	}
-	if s.expand == nil && !s.control.Paused && !s.ending() && len(s.batches) < maxOpenBatches {
+	if s.mayAsk(ctx) {
 		at = earlier(at, s.nextAsk)
 		if next, any := s.slots.cools(s.now); any {
 			next = later(next, s.lastAsk.Add(askSpacing))

@@ -148,6 +148,37 @@ type Totals struct {
 	CutDepth int64            `json:"cut_depth,omitempty"` // pages whose links were cut by depth
 }
 
+// Add sums the totals of disjoint shards.
+func (t Totals) Add(o Totals) Totals {
+	t.Locators += o.Locators
+	t.Fetched += o.Fetched
+	t.Refused = addCounts(t.Refused, o.Refused)
+	t.GivenUp = addCounts(t.GivenUp, o.GivenUp)
+	t.Pending += o.Pending
+	t.Status = addCounts(t.Status, o.Status)
+	t.Tries += o.Tries
+	t.Bytes += o.Bytes
+	t.Hosts += o.Hosts
+	t.Parked += o.Parked
+	t.Spent += o.Spent
+	t.CutDepth += o.CutDepth
+	return t
+}
+
+func addCounts(a, b map[string]int64) map[string]int64 {
+	if len(a) == 0 && len(b) == 0 {
+		return nil
+	}
+	sum := make(map[string]int64, len(a)+len(b))
+	for k, v := range a { //workflowcheck:ignore a sum has no order
+		sum[k] += v
+	}
+	for k, v := range b { //workflowcheck:ignore a sum has no order
+		sum[k] += v
+	}
+	return sum
+}
+
 // FetchInput is one batch for any worker.
 type FetchInput struct {
 	Run   Run   `json:"run"`

@@ -16,6 +16,8 @@ type CrawlInput struct {
 	// leftover children are closed first and all slots begin careful.
 	Resume bool   `json:"resume,omitempty"`
 	Reason string `json:"reason,omitempty"` // why it goes on, for people
+	// State is set by continue-as-new only.
+	State *CrawlState `json:"state,omitempty"`
 }
 
 // CrawlStatus answers the query "status" of a CrawlWorkflow.

@@ -1,0 +1,539 @@
+package workflows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"trawl/internal/contract"
+)
+
+// Phases of a crawl.
+const (
+	PhaseSeed     = "seeding"
+	PhaseCrawl    = "crawling"
+	PhaseStop     = "stopping"
+	PhaseDrain    = "loading"
+	PhaseFinalize = "finalizing"
+	PhaseDone     = "done"
+)
+
+// CrawlWorkflow owns the phase, the children, budgets, pause, the census and
+// the summary of one crawl. Its result is the summary; cancelled, it ends
+// cancelled after its children have drained.
+func CrawlWorkflow(ctx workflow.Context, in contract.CrawlInput) (*contract.Summary, error) {
+	root, _ := workflow.NewDisconnectedContext(ctx)
+	c, err := newCrawl(root, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.handlers(root); err != nil {
+		return nil, err
+	}
+	if in.State == nil {
+		if err := c.begin(root); err != nil {
+			return nil, err
+		}
+	}
+	for c.outcome == "" {
+		if workflow.GetInfo(root).GetContinueAsNewSuggested() && !c.censusing && c.adding == 0 {
+			return nil, c.continueAsNew(ctx, root)
+		}
+		c.step(root, ctx)
+	}
+	summary, err := c.finish(root)
+	if err != nil {
+		return nil, err
+	}
+	if c.outcome == contract.OutcomeCancelled {
+		return nil, temporal.NewCanceledError(summary)
+	}
+	return summary, nil
+}
+
+// specView is what this workflow reads of a spec.
+type specView struct {
+	Shards int `json:"shards"`
+	Limits struct {
+		Pages int64  `json:"pages"`
+		Time  string `json:"time"`
+	} `json:"limits"`
+	Sink struct {
+		Kind string `json:"kind"`
+	} `json:"sink"`
+	time time.Duration
+}
+
+func viewSpec(raw json.RawMessage) (specView, error) {
+	var v specView
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return v, temporal.NewNonRetryableApplicationError("spec is not readable: "+err.Error(), ErrTypeBadSpec, err)
+	}
+	if v.Limits.Time != "" {
+		d, err := time.ParseDuration(v.Limits.Time)
+		if err != nil {
+			return v, temporal.NewNonRetryableApplicationError("limits.time: "+err.Error(), ErrTypeBadSpec, err)
+		}
+		v.time = d
+	}
+	if v.Shards < 1 {
+		return v, temporal.NewNonRetryableApplicationError(fmt.Sprintf("shards: %d; it must be at least 1", v.Shards), ErrTypeBadSpec, nil)
+	}
+	return v, nil
+}
+
+type crawl struct {
+	in     contract.CrawlInput
+	spec   specView
+	run    contract.Run
+	self   contract.Parent
+	st     contract.CrawlState
+	budget *budget
+
+	phase    string
+	outcome  string
+	accepted int64 // add-seeds accepted so far: a census counts only if none came since
+	adding   int   // add-seeds under way
+	refuse   bool  // a census counted: the end is decided
+
+	censusing   bool
+	censusRound int64
+	censusAgain time.Time
+
+	reports workflow.ReceiveChannel
+	loads   workflow.ReceiveChannel
+	wake    workflow.Channel
+
+	summary   *contract.Summary
+	described string // state of the search attributes
+	rate      float64
+	rateAt    time.Time
+	rateOf    int64
+}
+
+func newCrawl(ctx workflow.Context, in contract.CrawlInput) (*crawl, error) {
+	c := &crawl{in: in, phase: PhaseSeed}
+	if in.State != nil {
+		c.st = *in.State
+	} else {
+		c.st = contract.CrawlState{
+			Started: workflow.Now(ctx), Spec: in.Spec, Generation: in.Run.Generation,
+		}
+		if c.st.Generation == "" {
+			c.st.Generation = workflow.GetInfo(ctx).WorkflowStartTime.UTC().Format("20060102t150405")
+		}
+	}
+	var err error
+	if c.spec, err = viewSpec(c.st.Spec); err != nil {
+		return nil, err
+	}
+	info := workflow.GetInfo(ctx)
+	c.run = contract.Run{
+		Crawl: in.Run.Crawl, Generation: c.st.Generation, Shards: c.spec.Shards,
+		Partitions: max(in.Run.Partitions, c.spec.Shards), SpecAt: c.st.SpecAt,
+	}
+	c.self = contract.Parent{ID: info.WorkflowExecution.ID, First: info.FirstRunID, Generation: c.run.Generation}
+	c.budget = newBudget(c.spec.Limits.Pages, c.run.Shards, in.Resume)
+	if in.State == nil {
+		c.st.Shards = make([]contract.ShardReport, c.run.Shards)
+		for i := range c.st.Shards {
+			c.st.Shards[i] = contract.ShardReport{Shard: i, State: contract.ShardBusy}
+		}
+	} else {
+		c.budget.grants = c.st.Grants
+		c.phase = PhaseCrawl
+	}
+	c.reports = workflow.GetSignalChannel(ctx, SigReport)
+	c.loads = workflow.GetSignalChannel(ctx, SigLoads)
+	c.wake = workflow.NewBufferedChannel(ctx, 1)
+	return c, nil
+}
+
+// hasLoaders: a spec without a sink keeps pages only.
+func (c *crawl) hasLoaders() bool { return c.spec.Sink.Kind != "none" }
+
+func (c *crawl) continueAsNew(ctx, root workflow.Context) error {
+	if err := workflow.Await(root, func() bool { return workflow.AllHandlersFinished(root) }); err != nil {
+		return err
+	}
+	c.receive()
+	c.st.Grants = c.budget.grants
+	in := c.in
+	in.Run, in.Spec, in.State = c.run, nil, &c.st
+	return workflow.NewContinueAsNewError(ctx, CrawlType, in)
+}
+
+// begin clears what an earlier run left, seeds, and starts the children.
+func (c *crawl) begin(ctx workflow.Context) error {
+	c.describe(ctx)
+	ids := []string{LoadsID(c.run.Crawl)}
+	for i := range c.run.Shards {
+		ids = append(ids, ShardID(c.run.Crawl, i))
+	}
+	for p := range c.run.Partitions {
+		ids = append(ids, LoadID(c.run.Crawl, p))
+	}
+	actx := workflow.WithActivityOptions(ctx, sharedOptions("close children of an earlier run"))
+	if err := workflow.ExecuteActivity(actx, ActClear, contract.ClearInput{WorkflowIDs: ids}).Get(ctx, nil); err != nil {
+		return err
+	}
+	actx = workflow.WithActivityOptions(ctx, sharedOptions("create topics, state spec and seeds"))
+	var seeded contract.SeedResult
+	if err := workflow.ExecuteActivity(actx, ActSeed, contract.SeedInput{Run: c.run, Spec: c.st.Spec}).Get(ctx, &seeded); err != nil {
+		return err
+	}
+	c.run.SpecAt, c.st.SpecAt, c.st.LoadQueue = seeded.SpecAt, seeded.SpecAt, seeded.LoadQueue
+	c.phase = PhaseCrawl
+	c.describe(ctx)
+	return c.startChildren(ctx)
+}
+
+func (c *crawl) startChildren(ctx workflow.Context) error {
+	var starts []workflow.Future
+	for i := range c.run.Shards {
+		cctx := workflow.WithChildOptions(ctx, childOptions(ShardID(c.run.Crawl, i), fmt.Sprintf("shard %d", i)))
+		f := workflow.ExecuteChildWorkflow(cctx, ShardType, contract.ShardInput{
+			Run: c.run, Shard: i, Parent: c.self, Control: c.control(i), Careful: c.in.Resume,
+		})
+		starts = append(starts, f.GetChildWorkflowExecution())
+	}
+	if c.hasLoaders() {
+		cctx := workflow.WithChildOptions(ctx, childOptions(LoadsID(c.run.Crawl), "loaders"))
+		f := workflow.ExecuteChildWorkflow(cctx, LoadsType, contract.LoadsInput{
+			Run: c.run, Parent: c.self, Queue: c.st.LoadQueue, Paused: c.st.Paused,
+		})
+		starts = append(starts, f.GetChildWorkflowExecution())
+	}
+	for _, f := range starts {
+		if err := f.Get(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *crawl) control(shard int) contract.ShardControl {
+	return contract.ShardControl{
+		Parent: c.self, Sequence: c.st.Control, Paused: c.st.Paused, Stop: c.phase == PhaseStop,
+		SpecAt: c.run.SpecAt, Grant: c.budget.grants[shard].Grant,
+	}
+}
+
+// tell sends the whole wish to some shards; a lost message is repeated by the
+// next one, and a shard that has closed does not mind.
+func (c *crawl) tell(ctx workflow.Context, shards ...int) {
+	c.st.Control++
+	var sent []workflow.Future
+	for _, i := range shards {
+		sent = append(sent, workflow.SignalExternalWorkflow(ctx, ShardID(c.run.Crawl, i), "", SigControl, c.control(i)))
+	}
+	for _, f := range sent {
+		_ = f.Get(ctx, nil)
+	}
+}
+
+func (c *crawl) tellAll(ctx workflow.Context) { c.tell(ctx, c.all()...) }
+
+func (c *crawl) all() []int {
+	all := make([]int, c.run.Shards)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+func (c *crawl) tellLoads(ctx workflow.Context, ends []int64) {
+	if !c.hasLoaders() {
+		return
+	}
+	c.st.Control++
+	_ = workflow.SignalExternalWorkflow(ctx, LoadsID(c.run.Crawl), "", SigControl, contract.LoadsControl{
+		Parent: c.self, Sequence: c.st.Control, Paused: c.st.Paused, Drain: ends != nil, Ends: ends,
+	}).Get(ctx, nil)
+}
+
+// step waits for one thing to happen while crawling, and decides.
+func (c *crawl) step(ctx, user workflow.Context) {
+	if user.Err() != nil {
+		c.outcome = contract.OutcomeCancelled
+		return
+	}
+	tctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	sel := workflow.NewSelector(ctx)
+	sel.AddReceive(c.reports, func(workflow.ReceiveChannel, bool) {})
+	sel.AddReceive(c.loads, func(workflow.ReceiveChannel, bool) {})
+	sel.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.Receive(ctx, nil) })
+	sel.AddReceive(user.Done(), func(workflow.ReceiveChannel, bool) {})
+	if wait, any := c.nextTime(ctx); any {
+		sel.AddFuture(workflow.NewTimer(tctx, max(wait, time.Millisecond)), func(workflow.Future) {})
+	}
+	sel.Select(ctx)
+	c.receive()
+	c.measure(ctx)
+	c.describe(ctx)
+	switch {
+	case user.Err() != nil:
+		c.outcome = contract.OutcomeCancelled
+	case c.timeUp(ctx):
+		c.outcome = contract.OutcomeTime
+	case !c.st.Paused:
+		c.settle(ctx)
+	}
+}
+
+func (c *crawl) nextTime(ctx workflow.Context) (wait time.Duration, any bool) {
+	now := workflow.Now(ctx)
+	if c.spec.time > 0 {
+		wait, any = c.st.Started.Add(c.spec.time).Sub(now), true
+	}
+	if !c.censusAgain.IsZero() {
+		if again := c.censusAgain.Sub(now); !any || again < wait {
+			wait, any = again, true
+		}
+	}
+	return wait, any
+}
+
+func (c *crawl) timeUp(ctx workflow.Context) bool {
+	return c.spec.time > 0 && !workflow.Now(ctx).Before(c.st.Started.Add(c.spec.time))
+}
+
+// receive takes every report; only those of our run count, and of each shard
+// only the latest.
+func (c *crawl) receive() {
+	for {
+		var r contract.ShardReport
+		if !c.reports.ReceiveAsync(&r) {
+			break
+		}
+		if r.Parent != c.self || r.Shard < 0 || r.Shard >= len(c.st.Shards) || r.Sequence <= c.st.Shards[r.Shard].Sequence {
+			continue
+		}
+		if r.LostTail && !c.st.Shards[r.Shard].LostTail {
+			c.st.Notes = append(c.st.Notes, fmt.Sprintf("shard %d found the end of its log behind an offset it had read: the broker lost a tail; the shard was folded again from the start", r.Shard))
+		}
+		c.st.Shards[r.Shard] = r
+	}
+	for {
+		var r contract.LoadsReport
+		if !c.loads.ReceiveAsync(&r) {
+			return
+		}
+		if r.Parent == c.self {
+			c.st.Loads = r
+		}
+	}
+}
+
+// settle moves the budget and, when every shard has an end, takes the census.
+func (c *crawl) settle(ctx workflow.Context) {
+	changed, exhausted := c.budget.balance(c.st.Shards)
+	if len(changed) > 0 {
+		c.tell(ctx, changed...)
+		return
+	}
+	starved := false
+	for i, r := range c.st.Shards {
+		if r.Open > 0 || (r.State != contract.ShardIdle && r.State != contract.ShardStarved) {
+			return
+		}
+		if r.Grant != c.budget.grants[i].Grant.Number {
+			return
+		}
+		starved = starved || r.State == contract.ShardStarved
+	}
+	switch {
+	case starved && exhausted && c.adding == 0:
+		c.refuse, c.outcome = true, contract.OutcomeBudget
+	case !starved:
+		c.census(ctx)
+	}
+}
+
+// census compares the log ends with those of the idle reports. It counts only
+// if no add-seeds was accepted or under way since it was scheduled.
+func (c *crawl) census(ctx workflow.Context) {
+	if c.censusing || c.adding > 0 || workflow.Now(ctx).Before(c.censusAgain) {
+		return
+	}
+	ends := make([]int64, len(c.st.Shards))
+	for i, r := range c.st.Shards {
+		ends[i] = r.End
+	}
+	accepted := c.accepted
+	c.censusing = true
+	c.censusRound++
+	actx := workflow.WithActivityOptions(ctx, sharedOptions(fmt.Sprintf("census %d", c.censusRound)))
+	var r contract.CensusResult
+	err := workflow.ExecuteActivity(actx, ActCensus, contract.CensusInput{Run: c.run, Ends: ends}).Get(ctx, &r)
+	c.censusing = false
+	c.censusAgain = workflow.Now(ctx).Add(censusRepeat)
+	if err == nil && r.Equal && accepted == c.accepted && c.adding == 0 && !c.st.Paused {
+		c.refuse, c.outcome = true, contract.OutcomeCompleted
+	}
+}
+
+// finish stops the shards, lets the loaders run to the ends, and writes the
+// summary.
+func (c *crawl) finish(ctx workflow.Context) (*contract.Summary, error) {
+	c.refuse = true
+	c.phase, c.st.Paused = PhaseStop, false
+	c.describe(ctx)
+	c.tellAll(ctx)
+	c.await(ctx, c.shardsClosed, func() { c.tellAll(ctx) })
+	if c.hasLoaders() {
+		c.phase = PhaseDrain
+		c.describe(ctx)
+		actx := workflow.WithActivityOptions(ctx, sharedOptions("ends of the pages"))
+		var ends contract.LogEndsResult
+		if err := workflow.ExecuteActivity(actx, ActLogEnds, contract.LogEndsInput{Run: c.run}).Get(ctx, &ends); err != nil {
+			return nil, err
+		}
+		c.tellLoads(ctx, ends.Ends)
+		c.await(ctx, func() bool { return c.st.Loads.Closed }, func() { c.tellLoads(ctx, ends.Ends) })
+	}
+	c.phase = PhaseFinalize
+	c.describe(ctx)
+	actx := workflow.WithActivityOptions(ctx, sharedOptions("write the summary"))
+	var summary contract.Summary
+	if err := workflow.ExecuteActivity(actx, ActFinalize, contract.FinalizeInput{
+		Run: c.run, Outcome: c.outcome, Started: c.st.Started, Totals: c.totals(), Ledger: c.ledger(), Notes: c.st.Notes,
+	}).Get(ctx, &summary); err != nil {
+		return nil, err
+	}
+	c.phase, c.summary = PhaseDone, &summary
+	c.describe(ctx)
+	return &summary, nil
+}
+
+// await takes reports until done; each minute it repeats its wish, in case a
+// message or a child got lost.
+func (c *crawl) await(ctx workflow.Context, done func() bool, again func()) {
+	for {
+		c.receive()
+		c.describe(ctx)
+		if done() {
+			return
+		}
+		tctx, cancel := workflow.WithCancel(ctx)
+		sel := workflow.NewSelector(ctx)
+		sel.AddReceive(c.reports, func(workflow.ReceiveChannel, bool) {})
+		sel.AddReceive(c.loads, func(workflow.ReceiveChannel, bool) {})
+		sel.AddFuture(workflow.NewTimer(tctx, reportQuiet), func(workflow.Future) { again() })
+		sel.Select(ctx)
+		cancel()
+	}
+}
+
+func (c *crawl) shardsClosed() bool {
+	return !slices.ContainsFunc(c.st.Shards, func(r contract.ShardReport) bool { return r.State != contract.ShardClosed })
+}
+
+// handlers registers what people may ask and order.
+func (c *crawl) handlers(ctx workflow.Context) error {
+	open := func() error {
+		if c.refuse || c.outcome != "" {
+			return errors.New("the crawl is ending; start it again with: starter crawl")
+		}
+		return nil
+	}
+	if err := workflow.SetQueryHandler(ctx, QryStatus, func() (contract.CrawlStatus, error) { return c.status(), nil }); err != nil {
+		return err
+	}
+	pause := func(paused bool) func(workflow.Context) error {
+		return func(ctx workflow.Context) error {
+			c.st.Paused = paused
+			if c.phase == PhaseCrawl {
+				c.tellAll(ctx)
+				c.tellLoads(ctx, nil)
+			}
+			c.nudge()
+			return nil
+		}
+	}
+	validate := workflow.UpdateHandlerOptions{Validator: func(workflow.Context) error { return open() }}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpPause, pause(true), validate); err != nil {
+		return err
+	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpResume, pause(false), validate); err != nil {
+		return err
+	}
+	err := workflow.SetUpdateHandlerWithOptions(ctx, UpSetRate, c.setRate, workflow.UpdateHandlerOptions{
+		Validator: func(_ workflow.Context, r contract.Rate) error {
+			if r.DelayMS < 0 || r.DelayMS > 3_600_000 || r.Parallelism < 0 || r.Parallelism > 64 {
+				return fmt.Errorf("delay %d ms, parallelism %d: the delay must be 0 to 1h, the parallelism 1 to 64 (0: unchanged)", r.DelayMS, r.Parallelism)
+			}
+			return open()
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, UpAddSeeds, c.addSeeds, workflow.UpdateHandlerOptions{
+		Validator: func(_ workflow.Context, a contract.AddSeeds) error {
+			if len(a.URLs) == 0 || len(a.URLs) > 10_000 {
+				return fmt.Errorf("%d seeds: give 1 to 10000 at a time", len(a.URLs))
+			}
+			return open()
+		},
+	})
+}
+
+func (c *crawl) nudge() { c.wake.SendAsync(true) }
+
+func (c *crawl) addSeeds(ctx workflow.Context, a contract.AddSeeds) error {
+	c.accepted++
+	c.adding++
+	defer func() { c.adding--; c.nudge() }()
+	if err := workflow.Await(ctx, func() bool { return c.phase != PhaseSeed }); err != nil {
+		return err
+	}
+	actx := workflow.WithActivityOptions(ctx, sharedOptions(fmt.Sprintf("add %d seeds", len(a.URLs))))
+	return workflow.ExecuteActivity(actx, ActSeed, contract.SeedInput{Run: c.run, Spec: c.st.Spec, Only: a.URLs}).Get(ctx, nil)
+}
+
+// setRate states a spec with another politeness and passes its offset on.
+func (c *crawl) setRate(ctx workflow.Context, r contract.Rate) error {
+	if err := workflow.Await(ctx, func() bool { return c.phase != PhaseSeed }); err != nil {
+		return err
+	}
+	raw, err := withRate(c.st.Spec, r)
+	if err != nil {
+		return err
+	}
+	actx := workflow.WithActivityOptions(ctx, sharedOptions("state the new rate"))
+	var seeded contract.SeedResult
+	if err := workflow.ExecuteActivity(actx, ActSeed, contract.SeedInput{Run: c.run, Spec: raw}).Get(ctx, &seeded); err != nil {
+		return err
+	}
+	c.st.Spec, c.st.SpecAt, c.run.SpecAt = raw, seeded.SpecAt, seeded.SpecAt
+	c.tellAll(ctx)
+	return nil
+}
+
+// withRate changes two numbers of the spec and keeps every other byte's meaning.
+func withRate(raw json.RawMessage, r contract.Rate) (json.RawMessage, error) {
+	var spec, politeness map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(spec["politeness"], &politeness); err != nil {
+		return nil, err
+	}
+	delay := (time.Duration(r.DelayMS) * time.Millisecond).String()
+	politeness["delay"], _ = json.Marshal(delay)
+	if r.Parallelism > 0 {
+		politeness["parallelism"], _ = json.Marshal(r.Parallelism)
+	}
+	var err error
+	if spec["politeness"], err = json.Marshal(politeness); err != nil {
+		return nil, err
+	}
+	return json.Marshal(spec)
+}
