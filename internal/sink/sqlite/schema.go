@@ -1,0 +1,54 @@
+package sqlite
+
+// schemaVersion is kept in PRAGMA user_version; a file of another version is
+// refused.
+const schemaVersion = 1
+
+// schema of one index. A row of documents stays when its document is deleted:
+// the tombstone's version keeps late writes out. The full text index holds no
+// copy of the text: it reads the view. So every change of documents has to take
+// the old values out of the index while the view still shows them.
+const schema = `
+CREATE TABLE documents (
+	docid   INTEGER PRIMARY KEY,
+	id      TEXT NOT NULL UNIQUE,
+	version INTEGER NOT NULL,
+	deleted INTEGER NOT NULL DEFAULT 0,
+	title   TEXT,
+	doc     TEXT
+);
+CREATE INDEX tombstones ON documents(docid) WHERE deleted = 1;
+CREATE VIEW searchable AS
+	SELECT docid, title,
+		json_extract(doc, '$.description') AS description,
+		json_extract(doc, '$.headings')    AS headings,
+		coalesce(json_extract(doc, '$.text'), doc) AS text
+	FROM documents;
+CREATE VIRTUAL TABLE words USING fts5(
+	title, description, headings, text,
+	content='searchable', content_rowid='docid',
+	tokenize="unicode61 remove_diacritics 2"
+);
+PRAGMA user_version = 1;
+`
+
+// The statements of a write, prepared once per connection.
+const (
+	sqlFind    = `SELECT docid, version, deleted, doc FROM documents WHERE id = ?`
+	sqlInsert  = `INSERT INTO documents (id, version, deleted, title, doc) VALUES (?1, ?2, ?3, json_extract(?4, '$.title'), ?4)`
+	sqlUpdate  = `UPDATE documents SET version = ?2, deleted = ?3, title = json_extract(?4, '$.title'), doc = ?4 WHERE docid = ?1`
+	sqlVersion = `UPDATE documents SET version = ?2 WHERE docid = ?1`
+	sqlIndex   = `INSERT INTO words (rowid, title, description, headings, text)
+		SELECT docid, title, description, headings, text FROM searchable WHERE docid = ?`
+	sqlUnindex = `INSERT INTO words (words, rowid, title, description, headings, text)
+		SELECT 'delete', docid, title, description, headings, text FROM searchable WHERE docid = ?`
+)
+
+const (
+	sqlSearch = `SELECT d.id, -bm25(words, 8.0, 3.0, 2.0, 1.0), coalesce(d.title, ''),
+		snippet(words, -1, '', '', '…', 24)
+		FROM words JOIN documents d ON d.docid = words.rowid
+		WHERE words MATCH ?1 ORDER BY bm25(words, 8.0, 3.0, 2.0, 1.0), d.id LIMIT ?2`
+	sqlTotal = `SELECT count(*) FROM words WHERE words MATCH ?1`
+	sqlCount = `SELECT (SELECT count(*) FROM documents) - (SELECT count(*) FROM documents WHERE deleted = 1)`
+)
