@@ -52,6 +52,9 @@ type BatchHost struct {
 	Parallelism int    `json:"parallelism"`
 	RobotsAt    int64  `json:"robots_at"` // offset of the robots fact in this shard's partition; -1: not known
 	Streak      int    `json:"streak,omitempty"`
+	// Part of a split host (DESIGN section 4, Slots) that these items are; 0 if
+	// the host is dealt whole. It goes into the host's Blocked facts.
+	Part int `json:"part,omitempty"`
 	// Careful: wait DelayMS before the first request, because an earlier Fetch
 	// over this slot gave no answer.
 	Careful bool   `json:"careful,omitempty"`
