@@ -1,0 +1,58 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"trawl/internal/contract"
+	"trawl/internal/frontier"
+	"trawl/internal/kafkalog"
+)
+
+// Census reads the log ends and compares them with the ends at which the shards
+// reported idle.
+func (a *Activities) Census(ctx context.Context, in contract.CensusInput) (contract.CensusResult, error) {
+	ends, err := a.Log.Ends(ctx, in.Run.Topic(a.Prefix, contract.TopicFrontier), in.Run.Shards)
+	if err != nil {
+		return contract.CensusResult{}, err
+	}
+	return contract.CensusResult{Ends: ends, Equal: slices.Equal(ends, in.Ends)}, nil
+}
+
+// LogEnds reads the ends of the pages topic: where the loaders drain to.
+func (a *Activities) LogEnds(ctx context.Context, in contract.LogEndsInput) (contract.LogEndsResult, error) {
+	ends, err := a.Log.Ends(ctx, in.Run.Topic(a.Prefix, contract.TopicPages), in.Run.Partitions)
+	return contract.LogEndsResult{Ends: ends}, err
+}
+
+// Finalize states the summary and points the alias at this generation. Written
+// twice, the last summary counts.
+func (a *Activities) Finalize(ctx context.Context, in contract.FinalizeInput) (*contract.Summary, error) {
+	defer beat(ctx, 10*time.Second)()
+	s, err := a.specOf(ctx, in.Run)
+	if err != nil {
+		return nil, err
+	}
+	if s.Sink.Kind != "none" {
+		admin, err := a.Sink(s.Sink.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if err := admin.Prepare(ctx, s.Sink.Index, in.Run.Index(s.Sink.Index), true); err != nil {
+			return nil, err
+		}
+	}
+	summary := &contract.Summary{
+		Crawl: in.Run.Crawl, Generation: in.Run.Generation, Outcome: in.Outcome, Started: in.Started,
+		Ended: clock(ctx)(), Totals: in.Totals, Ledger: in.Ledger, Notes: in.Notes,
+	}
+	raw, err := json.Marshal(summary)
+	if err != nil {
+		return nil, err
+	}
+	key, value := frontier.Summary{JSON: raw}.Record()
+	_, err = a.Log.Append(ctx, in.Run.Topic(a.Prefix, contract.TopicFrontier), 0, []kafkalog.Record{{Key: key, Value: value}})
+	return summary, err
+}
