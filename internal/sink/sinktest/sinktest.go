@@ -547,4 +547,3 @@ func testDrop(b *bench) {
 	b.found("apple")
 	b.found("cherry", "a")
 }
-

@@ -44,9 +44,12 @@ const (
 		SELECT 'delete', docid, title, description, headings, text FROM searchable WHERE docid = ?`
 )
 
+// sqlSearch asks for highlight, never for snippet: FTS5's snippet compares every
+// match with every other, so that one page of a megabyte that repeats a word
+// keeps it busy for minutes.
 const (
 	sqlSearch = `SELECT d.id, -bm25(words, 8.0, 3.0, 2.0, 1.0), coalesce(d.title, ''),
-		snippet(words, -1, '', '', '…', 24)
+		highlight(words, 3, char(1), ''), highlight(words, 1, char(1), '')
 		FROM words JOIN documents d ON d.docid = words.rowid
 		WHERE words MATCH ?1 ORDER BY bm25(words, 8.0, 3.0, 2.0, 1.0), d.id LIMIT ?2`
 	sqlTotal = `SELECT count(*) FROM words WHERE words MATCH ?1`
