@@ -1,0 +1,170 @@
+package kafkalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+const (
+	// batchBytes bounds the uncompressed size of a batch of several records.
+	batchBytes = 900 << 10
+	// recordOverhead is more than a record costs beyond its bytes.
+	recordOverhead = 32
+	// topicPatience is how long Append waits for a topic or partition that is
+	// not there: long enough for a topic that was just created.
+	topicPatience = 5 * time.Second
+)
+
+// codecOf reads the name of a compression.
+func codecOf(name string) (kafka.Compression, error) {
+	switch name {
+	case "", "none":
+		return 0, nil
+	case "lz4":
+		return kafka.Lz4, nil
+	case "zstd":
+		return kafka.Zstd, nil
+	case "snappy":
+		return kafka.Snappy, nil
+	}
+	return 0, fmt.Errorf("compression: %q is none of none, lz4, zstd, snappy", name)
+}
+
+// Append writes the records in order to one partition and returns when all
+// in-sync replicas have acknowledged all of them; base is the offset of the
+// first, and they need not be consecutive. A batch holds at most 900 KB before
+// compression, or one single record.
+//
+// While Kafka is unavailable or the connection breaks it tries again, with
+// growing pauses, until ctx ends; while the topic is missing, for five seconds.
+// So it writes at least once: records may be there twice, and after an error
+// none, some or all of them may be there. A record that the broker or
+// Config.MaxBatchBytes refuses is KindTooLarge (errors.Is ErrTooLarge); the
+// records before it have been written.
+//
+// Without records it does nothing and base is -1.
+func (l *Log) Append(ctx context.Context, topic string, partition int, recs []Record) (base int64, err error) {
+	return l.append(ctx, topic, partition, recs, l.codec)
+}
+
+// AppendWith is Append with another compression than the Config's.
+func (l *Log) AppendWith(ctx context.Context, topic string, partition int, recs []Record, compression string) (base int64, err error) {
+	codec, err := codecOf(compression)
+	if err != nil {
+		return -1, &Error{"append to", topic, partition, KindOther, err}
+	}
+	return l.append(ctx, topic, partition, recs, codec)
+}
+
+func (l *Log) append(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
+	base := int64(-1)
+	for len(recs) > 0 {
+		n := batchLen(recs)
+		at, err := l.appendBatch(ctx, topic, partition, recs[:n], codec)
+		if err != nil {
+			return base, err
+		}
+		if base < 0 {
+			base = at
+		}
+		recs = recs[n:]
+	}
+	return base, nil
+}
+
+// size of a record in a batch, from above.
+func (r *Record) size() int {
+	n := recordOverhead + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += recordOverhead + len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// batchLen is how many of the first records make a batch: at least one.
+func batchLen(recs []Record) int {
+	sum := 0
+	for i := range recs {
+		if sum += recs[i].size(); sum > batchBytes && i > 0 {
+			return i
+		}
+	}
+	return len(recs)
+}
+
+// appendBatch writes a batch, in halves where a topic's limit is below ours.
+func (l *Log) appendBatch(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
+	if size := recs[0].size(); size > l.maxBatch {
+		return -1, tooLarge(topic, partition, size, fmt.Errorf("our limit is %d", l.maxBatch))
+	}
+	at, err := l.produceUntil(ctx, topic, partition, recs, codec)
+	if err == nil || KindOf(err) != KindTooLarge {
+		return at, err
+	}
+	if len(recs) == 1 {
+		return -1, tooLarge(topic, partition, recs[0].size(), errors.Unwrap(err))
+	}
+	half := len(recs) / 2
+	if at, err = l.appendBatch(ctx, topic, partition, recs[:half], codec); err != nil {
+		return at, err
+	}
+	_, err = l.appendBatch(ctx, topic, partition, recs[half:], codec)
+	return at, err
+}
+
+func tooLarge(topic string, partition, size int, cause error) error {
+	err := fmt.Errorf("record of about %d bytes: %w; raise the topic's max.message.bytes or cut the record", size, cause)
+	return &Error{"append to", topic, partition, KindTooLarge, err}
+}
+
+// produceUntil repeats produce as long as waiting can help and ctx allows.
+func (l *Log) produceUntil(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
+	p := patience{next: 100 * time.Millisecond, most: 5 * time.Second}
+	missing := time.Now().Add(topicPatience)
+	for {
+		var at int64
+		err := l.run(ctx, "append to", topic, partition, func(ctx context.Context) (err error) {
+			at, err = l.produce(ctx, topic, partition, recs, codec)
+			return err
+		})
+		if err == nil {
+			return at, nil
+		}
+		switch KindOf(err) {
+		case KindUnavailable, KindNetwork:
+		case KindTopic, KindPartition:
+			if time.Now().After(missing) {
+				return -1, err
+			}
+		default:
+			return -1, err
+		}
+		if p.wait(ctx) != nil {
+			last, _ := errors.AsType[*Error](err)
+			return -1, l.ended(ctx, last)
+		}
+	}
+}
+
+// produce sends one batch once.
+func (l *Log) produce(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
+	out := make([]kafka.Record, len(recs))
+	for i, r := range recs {
+		out[i] = kafka.Record{Time: r.Time, Key: kafka.NewBytes(r.Key), Value: kafka.NewBytes(r.Value)}
+		for _, h := range r.Headers {
+			out[i].Headers = append(out[i].Headers, kafka.Header(h))
+		}
+	}
+	res, err := l.client.Produce(ctx, &kafka.ProduceRequest{
+		Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll,
+		Records: kafka.NewRecordReader(out...), Compression: codec,
+	})
+	if err != nil {
+		return -1, err
+	}
+	return res.BaseOffset, res.Error
+}
