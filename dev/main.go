@@ -130,8 +130,8 @@ func announce(stdout io.Writer, file string, e stack.Endpoints) error {
 			return fmt.Errorf("write --json-endpoints: %w", err)
 		}
 	}
-	_, err := fmt.Fprintf(stdout, "Temporal  %s (namespace %s)\nWeb UI    %s\nKafka     %s\nData      %s\nready\n",
-		e.Temporal, e.Namespace, e.UI, e.Kafka, e.Data)
+	_, err := fmt.Fprintf(stdout, "Temporal  %s\nWeb UI    %s\nKafka     %s\nData      %s\nready\n",
+		e.Temporal, e.UI, e.Kafka, e.Data)
 	return err
 }
 

@@ -62,5 +62,11 @@ func prepareDatabase(d *dataDir) error {
 	if err := sqlite.CreateNamespaces(cfg, ns); err != nil {
 		return fmt.Errorf("create namespace %s: %w", Namespace, err)
 	}
+	// VERSION must not outlive a power failure that the schema does not.
+	for _, name := range []string{d.database(), d.database() + "-wal", d.path} {
+		if err := syncPath(name); err != nil {
+			return fmt.Errorf("sync Temporal's database: %w", err)
+		}
+	}
 	return d.commit()
 }

@@ -186,13 +186,15 @@ func WriteFileAtomic(path string, data []byte) (err error) {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return syncPath(filepath.Dir(path))
 }
 
-func syncDir(path string) error {
-	d, err := os.Open(path)
+// syncPath makes what was written to a file, or to a directory's list of names,
+// safe against a power failure.
+func syncPath(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(f.Sync(), f.Close())
 }

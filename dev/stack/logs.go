@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 const (
@@ -17,7 +18,38 @@ const (
 // logFiles of the servers, warnings and errors only. At most one older file of
 // each is kept.
 type logFiles struct {
-	temporal, kafka *os.File
+	temporal, kafka *logFile
+}
+
+// logFile can be written from any goroutine, also after it is closed: the
+// Temporal server leaves goroutines behind that still log. What they say then
+// is dropped.
+type logFile struct {
+	name string
+
+	mu   sync.Mutex
+	file *os.File // nil once closed
+}
+
+// Write implements io.Writer.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return len(p), nil
+	}
+	return l.file.Write(p)
+}
+
+func (l *logFile) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
 }
 
 func openLogs(d *dataDir) (*logFiles, error) {
@@ -27,12 +59,12 @@ func openLogs(d *dataDir) (*logFiles, error) {
 	}
 	kafka, err := openLog(filepath.Join(d.path, kafkaLogName))
 	if err != nil {
-		return nil, errors.Join(err, temporal.Close())
+		return nil, errors.Join(err, temporal.close())
 	}
 	return &logFiles{temporal, kafka}, nil
 }
 
-func openLog(path string) (*os.File, error) {
+func openLog(path string) (*logFile, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLogBytes {
 		if err := os.Rename(path, path+".1"); err != nil {
 			return nil, fmt.Errorf("put the old log aside: %w", err)
@@ -42,7 +74,7 @@ func openLog(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	return f, nil
+	return &logFile{name: path, file: f}, nil
 }
 
-func (l *logFiles) close() error { return errors.Join(l.temporal.Close(), l.kafka.Close()) }
+func (l *logFiles) close() error { return errors.Join(l.temporal.close(), l.kafka.close()) }

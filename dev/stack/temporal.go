@@ -42,7 +42,7 @@ type temporalServer struct {
 	server  temporal.Server
 }
 
-func startTemporal(d *dataDir, ports *reservedPorts, logFile *os.File) (*temporalServer, error) {
+func startTemporal(d *dataDir, ports *reservedPorts, logs *logFile) (*temporalServer, error) {
 	cfg := temporalConfig(d, ports)
 	// Setting it up already opens some of its listeners.
 	for _, p := range []*reservedPort{&ports.temporal, &ports.history, &ports.matching, &ports.worker} {
@@ -57,7 +57,7 @@ func startTemporal(d *dataDir, ports *reservedPorts, logFile *os.File) (*tempora
 			primitives.MatchingService: static.SingleLocalHost(ports.matching.address()),
 			primitives.WorkerService:   static.SingleLocalHost(ports.worker.address()),
 		}),
-		temporal.WithLogger(temporalLogger(logFile)),
+		temporal.WithLogger(temporalLogger(logs)),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper {
 			return authorization.NewNoopClaimMapper()
@@ -68,7 +68,7 @@ func startTemporal(d *dataDir, ports *reservedPorts, logFile *os.File) (*tempora
 		return nil, fmt.Errorf("set up the Temporal server: %w", err)
 	}
 	if err := server.Start(); err != nil {
-		return nil, fmt.Errorf("start the Temporal server (its log is %s): %w", logFile.Name(), err)
+		return nil, fmt.Errorf("start the Temporal server (its log is %s): %w", logs.name, err)
 	}
 	return &temporalServer{address: ports.temporal.address(), server: server}, nil
 }
@@ -136,9 +136,9 @@ func dynamicConfig() dynamicconfig.StaticClient {
 // temporalLogger writes warnings and errors to the file. What the server calls
 // fatal would end the process with the reason in the file only, so the reason
 // is also said on standard error.
-func temporalLogger(f *os.File) log.Logger {
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(log.DefaultZapEncoderConfig), zapcore.Lock(f), zap.WarnLevel)
-	return log.NewZapLogger(zap.New(core, zap.WithFatalHook(fatalHook{f.Name()})))
+func temporalLogger(f *logFile) log.Logger {
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(log.DefaultZapEncoderConfig), zapcore.AddSync(f), zap.WarnLevel)
+	return log.NewZapLogger(zap.New(core, zap.WithFatalHook(fatalHook{f.name})))
 }
 
 type fatalHook struct{ logName string }
