@@ -1,0 +1,344 @@
+package batch
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"trawl/internal/contract"
+	"trawl/internal/fetch"
+	"trawl/internal/frontier"
+	"trawl/internal/robots"
+)
+
+// Bounds of the waits that a failure leads to.
+const (
+	retryAfterMost = time.Hour // a Retry-After beyond it is cut
+	backoffFirst   = 5 * time.Second
+	backoffMost    = 5 * time.Minute // of a locator; of a host retryAfterMost
+	maxResends     = 2               // per locator, when reused connections break
+)
+
+// host is the work for one politeness key: its gate, its streak, and the
+// groups of locators by scheme, one after the other.
+type host struct {
+	x      *run
+	key    string
+	groups []*group
+	pace   *pace
+	par    int
+
+	mu      sync.Mutex
+	streak  int
+	stopped bool // blocked or parked in this batch
+	part    int
+}
+
+// group is the part of a host with one scheme.
+type group struct {
+	contract.BatchHost
+	mu      sync.Mutex
+	next    int
+	again   []int // items to ask again after a resend
+	resends map[int]int
+}
+
+// pop gives the next item, or nil.
+func (g *group) pop() (*contract.Item, int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.again); n > 0 {
+		i := g.again[n-1]
+		g.again = g.again[:n-1]
+		return &g.Items[i], i
+	}
+	if g.next >= len(g.Items) {
+		return nil, 0
+	}
+	g.next++
+	return &g.Items[g.next-1], g.next - 1
+}
+
+// putBack says whether item i may be asked once more.
+func (g *group) putBack(i int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.resends == nil {
+		g.resends = map[int]int{}
+	}
+	if g.resends[i] >= maxResends {
+		return false
+	}
+	g.resends[i]++
+	g.again = append(g.again, i)
+	return true
+}
+
+// hosts runs all hosts of the batch, each at its own pace.
+func (x *run) hosts() {
+	byKey := map[string]*host{}
+	var order []*host
+	for _, b := range x.job.Batch.Hosts {
+		h := byKey[b.Host]
+		if h == nil {
+			h = &host{x: x, key: b.Host, par: max(b.Parallelism, 1), streak: b.Streak, part: b.Part}
+			h.pace = newPace(max(x.plan.delay, time.Duration(b.DelayMS)*time.Millisecond))
+			byKey[b.Host] = h
+			order = append(order, h)
+		}
+		h.par = min(h.par, max(b.Parallelism, 1))
+		h.streak = max(h.streak, b.Streak)
+		h.pace.widen(time.Duration(b.DelayMS) * time.Millisecond)
+		if b.Careful {
+			h.pace.hold()
+		}
+		h.groups = append(h.groups, &group{BatchHost: b})
+	}
+	var wg sync.WaitGroup
+	for _, h := range order {
+		wg.Go(h.run)
+	}
+	wg.Wait()
+}
+
+func (h *host) run() {
+	for _, g := range h.groups {
+		if h.halted() {
+			return
+		}
+		rules, ok := h.rules(g)
+		if !ok {
+			return
+		}
+		var wg sync.WaitGroup
+		for range min(h.par, len(g.Items)) {
+			wg.Go(func() { h.work(g, &rules) })
+		}
+		wg.Wait()
+	}
+}
+
+// work asks for one locator after the other.
+func (h *host) work(g *group, rules *robots.Rules) {
+	for !h.halted() {
+		item, i := g.pop()
+		if item == nil {
+			return
+		}
+		url := g.Scheme + "://" + g.Host + item.Path
+		if !rules.Allowed(item.Path) {
+			h.refuse(url, item, "robots")
+			continue
+		}
+		if item.StateTry && !h.stateTry(url, item) {
+			return
+		}
+		t := h.turn()
+		if t == nil {
+			return
+		}
+		res := h.request(t, &fetch.Request{
+			URL: url, ETag: item.ETag, LastModified: item.LastModified,
+			Want: func(status int, head http.Header) bool { return h.x.plan.wants(item.Path, status, head) },
+		})
+		if !res.Resend || !g.putBack(i) {
+			h.settle(url, item, res)
+		}
+		res.Release()
+	}
+}
+
+func (h *host) halted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stopped || h.x.soft.Err() != nil
+}
+
+func (h *host) stop() {
+	h.mu.Lock()
+	h.stopped = true
+	h.mu.Unlock()
+}
+
+// turn waits for everything that a request needs: the host's delay, room for
+// its answer, a slot of the worker, and the gate. nil: none may start.
+func (h *host) turn() *turn {
+	x := h.x
+	t := h.pace.take(x.soft)
+	if t == nil {
+		return nil
+	}
+	if h.halted() || !x.out.ready(x.soft) {
+		t.give()
+		return nil
+	}
+	select {
+	case x.runner.slots <- struct{}{}:
+	case <-x.soft.Done():
+		t.give()
+		return nil
+	}
+	if h.halted() || !x.maySend() {
+		<-x.runner.slots
+		t.give()
+		return nil
+	}
+	return t
+}
+
+// maySend asks the gate; a refusal ends the batch.
+func (x *run) maySend() bool {
+	if err := x.job.Gate.MaySend(); err != nil {
+		x.fall()
+		return false
+	}
+	return true
+}
+
+// request makes one request under a turn and gives turn and slot back.
+func (h *host) request(t *turn, req *fetch.Request) *fetch.Result {
+	x := h.x
+	defer func() {
+		t.over()
+		<-x.runner.slots
+	}()
+	req.Gate = x.job.Gate.MaySend
+	req.Sent = t.sent
+	x.used(h.pace.Delay())
+	x.sent.Add(1)
+	return x.plan.client.Do(x.requests, req)
+}
+
+// stateTry states the try before it is made: the locator may kill the worker.
+func (h *host) stateTry(url string, item *contract.Item) bool {
+	x := h.x
+	x.state(x.tried(url, item, "killed"))
+	return x.out.flush(x.soft) == nil
+}
+
+func (x *run) tried(url string, item *contract.Item, class string) frontier.Tried {
+	now := x.job.Now()
+	return frontier.Tried{
+		URL: url, Round: max(item.Round, 1), Number: item.Try + 1, Class: class, When: now,
+		NextDue: now.Add(backoff(item.Try, backoffMost)),
+	}
+}
+
+// refuse ends a locator without an answer.
+func (h *host) refuse(url string, item *contract.Item, reason string) {
+	h.x.state(frontier.Fetched{
+		URL: url, Round: max(item.Round, 1), Refusal: reason, When: h.x.job.Now(), Depth: item.Depth,
+	})
+	h.x.count("refused:"+reason, true)
+}
+
+// settle turns an answer or a failure into records.
+func (h *host) settle(url string, item *contract.Item, res *fetch.Result) {
+	switch {
+	case res.Err != nil && h.x.requests.Err() != nil, res.Class == fetch.ClassAborted:
+		return // says nothing about the site: the locator stays due
+	case res.Class == fetch.ClassAddress, res.Class == fetch.ClassURL:
+		h.refuse(url, item, string(res.Class))
+	case res.Err != nil:
+		h.fail(url, item, string(res.Class))
+	case res.Status == http.StatusTooManyRequests, res.Status == http.StatusServiceUnavailable:
+		h.block(strconv.Itoa(res.Status), res.Header)
+	case res.Status >= 500:
+		h.fail(url, item, "5xx")
+	case res.Unwanted:
+		h.succeed()
+		h.refuse(url, item, "type")
+	default:
+		h.succeed()
+		h.x.answered(url, item, res)
+	}
+}
+
+// fail states a failed try.
+func (h *host) fail(url string, item *contract.Item, class string) {
+	h.x.state(h.x.tried(url, item, class))
+	h.x.count("failed:"+class, true)
+	h.strike(class)
+}
+
+// strike counts one more error in a row; at the limit the host is parked.
+func (h *host) strike(why string) (streak int) {
+	x := h.x
+	h.mu.Lock()
+	h.streak++
+	streak = h.streak
+	limit := x.plan.spec.Limits.HostErrors
+	park := limit > 0 && streak >= limit && !h.stopped
+	if park {
+		h.stopped = true
+	}
+	h.mu.Unlock()
+	x.out.put(func(p *parcel) {
+		p.streaks[h.key] = max(streak, p.streaks[h.key])
+		if park {
+			p.addThen(record(frontier.Parked{Host: h.key, Reason: strconv.Itoa(streak) + " errors in a row, the last: " + why, When: x.job.Now()}))
+		}
+	})
+	return streak
+}
+
+// succeed ends a streak; a host without one needs no fact.
+func (h *host) succeed() {
+	h.mu.Lock()
+	reset := h.streak > 0
+	h.streak = 0
+	h.mu.Unlock()
+	if reset {
+		h.x.out.put(func(p *parcel) { p.streaks[h.key] = 0 })
+	}
+}
+
+// block states, at once, that the host wants no requests for a while, and ends
+// its part of the batch. The locator that was asked stays due.
+func (h *host) block(reason string, head http.Header) {
+	x := h.x
+	h.mu.Lock()
+	again := h.stopped
+	h.mu.Unlock()
+	streak := 0
+	if !again {
+		streak = h.strike(reason)
+	}
+	h.stop()
+	wait, told := retryAfter(head, x.job.Now())
+	if !told {
+		wait = backoff(max(streak-1, 0), retryAfterMost)
+	}
+	now := x.job.Now()
+	x.state(frontier.Blocked{Host: h.key, Part: h.part, Until: now.Add(wait), Reason: reason, When: now})
+	x.out.wake()
+	x.count("blocked:"+reason, false)
+}
+
+// retryAfter reads seconds or a date; the site's own clock is used for a date.
+func retryAfter(head http.Header, now time.Time) (time.Duration, bool) {
+	v := strings.TrimSpace(head.Get("Retry-After"))
+	if v == "" {
+		return 0, false
+	}
+	if n, err := strconv.ParseUint(v, 10, 32); err == nil {
+		return min(time.Duration(n)*time.Second, retryAfterMost), true
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0, false
+	}
+	if date, err := http.ParseTime(head.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), time.Second), retryAfterMost), true
+}
+
+// backoff is exponential in the number of failures before, +-20 %.
+func backoff(failures int, most time.Duration) time.Duration {
+	d := min(backoffFirst<<min(failures, 20), most)
+	return d - d/5 + time.Duration(rand.Int64N(int64(d*2/5)+1))
+}
