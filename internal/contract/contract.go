@@ -266,7 +266,7 @@ type Summary struct {
 }
 
 // Ledger accounts for every offset of a range:
-// Offsets = Loaded + Deleted + Superseded + NoDocument + Errors + Skipped + Compacted.
+// Offsets = Loaded + Deleted + Superseded + NoDocument + Errors + Skipped + Compacted + Lost.
 type Ledger struct {
 	Offsets    int64 `json:"offsets"`
 	Loaded     int64 `json:"loaded"`      // written to the sink
@@ -276,7 +276,9 @@ type Ledger struct {
 	Errors     int64 `json:"errors"`      // in the errors topic
 	Skipped    int64 `json:"skipped"`     // by an operator
 	Compacted  int64 `json:"compacted"`   // control records and compacted gaps
-	Bytes      int64 `json:"bytes"`
+	// Lost to retention before they were read: an error of the crawl.
+	Lost  int64 `json:"lost,omitempty"`
+	Bytes int64 `json:"bytes"`
 }
 
 // Add sums two ledgers of disjoint ranges.
@@ -285,7 +287,7 @@ func (l Ledger) Add(o Ledger) Ledger {
 		Offsets: l.Offsets + o.Offsets, Loaded: l.Loaded + o.Loaded, Deleted: l.Deleted + o.Deleted,
 		Superseded: l.Superseded + o.Superseded, NoDocument: l.NoDocument + o.NoDocument,
 		Errors: l.Errors + o.Errors, Skipped: l.Skipped + o.Skipped, Compacted: l.Compacted + o.Compacted,
-		Bytes: l.Bytes + o.Bytes,
+		Lost: l.Lost + o.Lost, Bytes: l.Bytes + o.Bytes,
 	}
 }
 
@@ -310,8 +312,10 @@ type RetryState struct {
 }
 
 // LoadResult is the position after the slice and the ledger of exactly the
-// range [input position, Position).
+// range [Start, Position). Start is the input position, but where there was
+// none or the log ended before it (class 5).
 type LoadResult struct {
+	Start    int64  `json:"start"`
 	Position int64  `json:"position"`
 	End      int64  `json:"end"` // log end last seen
 	Ledger   Ledger `json:"ledger"`

@@ -1,0 +1,189 @@
+package ingest
+
+// This file is the state machine: which state meets which event, what is done
+// and which state comes next. No other file decides that. The pairs of state
+// and class that cannot happen say why; if one does, it is handled like class 0.
+
+// State of a loader.
+type State int
+
+// The states.
+const (
+	Extract   State = iota // the next records of the partition
+	Transform              // records into ops
+	Load                   // ops into the sink
+	Errors                 // failed records into the errors topic
+
+	states = 4
+)
+
+var stateNames = [states]string{"extract", "transform", "load", "errors"}
+
+func (s State) String() string { return stateNames[s] }
+
+// Event is what happens in a state: one of these, or an error of a Class.
+type Event int
+
+// The events that are no errors.
+const (
+	GotNothing  Event = classes + iota // the log has nothing more at the moment
+	GotBatch                           // records came, or offsets were stepped over
+	AllFine                            // every record became an op or is no document
+	SomeFailed                         // at least one record failed
+	AllLoaded                          // the sink has acknowledged all ops
+	SomeRefused                        // all ops are acknowledged or refused for good
+	StatedEarly                        // the errors topic has the failures, ops are still to be loaded
+	StatedLate                         // the errors topic has the failures, the ops are loaded
+
+	events = classes + 8
+)
+
+var eventNames = [events - classes]string{
+	"nothing there", "batch", "all transformed", "some failed", "all loaded", "some refused", "errors stated, ops left", "errors stated, ops loaded",
+}
+
+func (e Event) String() string {
+	if e < classes {
+		return Class(e).String()
+	}
+	return eventNames[e-classes]
+}
+
+// Action is what the machine does on an event.
+type Action int
+
+// The actions.
+const (
+	undefined   Action = iota
+	Proceed            // go to the next state
+	Advance            // everything up to the batch's end is acknowledged: the position moves, then the next state
+	Retry              // wait with growing pauses, then the same work again
+	Reset              // forget what is in flight, make fresh clients, begin again at the position
+	Reposition         // ask the log for its bounds and move the position by policy
+	Isolate            // state the failing record alone in the errors topic and go on with the others
+	Shrink             // state a pointer in place of the record that is too big for the errors topic
+	Narrow             // 413, 400 and a lasting 429: halve the request until the poison stands alone; else as Retry
+	Impossible         // see Why; handled as Reset
+)
+
+var actionNames = map[Action]string{
+	Proceed: "proceed", Advance: "advance", Retry: "retry", Reset: "reset", Reposition: "reposition",
+	Isolate: "isolate", Shrink: "shrink", Narrow: "narrow", Impossible: "impossible",
+}
+
+func (a Action) String() string { return actionNames[a] }
+
+// Step is one cell of the table.
+type Step struct {
+	Do   Action
+	Next State
+	Why  string
+}
+
+const (
+	whyNoSink   = "the sink is not asked in this state"
+	whyNoIO     = "transforming does no I/O"
+	whyDecoded  = "only transform looks into records"
+	whyKafka    = "Kafka is not asked in this state"
+	whyReset    = "unknown trouble: nothing that is in flight is trusted"
+	whyComeBack = "comes back by itself or by an operator; the position waits"
+)
+
+var table = [states][events]Step{
+	Extract: {
+		GotNothing: {Proceed, Extract, "an empty poll is a state change too: the idle time begins"},
+		GotBatch:   {Proceed, Transform, "records, or offsets without records, are in hand"},
+
+		Event(Uncategorised):     {Reset, Extract, whyReset},
+		Event(KafkaUnavailable):  {Retry, Extract, whyComeBack},
+		Event(TopicNotFound):     {Retry, Extract, "the topic may be made, or made again"},
+		Event(PartitionNotFound): {Retry, Extract, "partitions may be added"},
+		Event(MessageTooBig):     {Isolate, Errors, "a batch above our limits never gets smaller"},
+		Event(OffsetNotFound):    {Reposition, Extract, "retention, a lost tail, or a topic made again"},
+		Event(Network):           {Retry, Extract, whyComeBack},
+		Event(InvalidFormat):     {Impossible, Extract, whyDecoded},
+		Event(InvalidEvent):      {Impossible, Extract, whyDecoded},
+		Event(TransformFailed):   {Impossible, Extract, whyDecoded},
+		Event(SinkUnavailable):   {Impossible, Extract, whyNoSink},
+		Event(SinkFailed):        {Impossible, Extract, whyNoSink},
+		Event(ItemsFailed):       {Impossible, Extract, whyNoSink},
+		Event(SinkRefused):       {Impossible, Extract, whyNoSink},
+	},
+	Transform: {
+		AllFine:    {Proceed, Load, "nothing to state"},
+		SomeFailed: {Proceed, Errors, "failures are acknowledged before the sink, the sink before the position"},
+
+		Event(Uncategorised):     {Isolate, Errors, "whatever a transform does concerns one record"},
+		Event(KafkaUnavailable):  {Impossible, Extract, whyNoIO},
+		Event(TopicNotFound):     {Impossible, Extract, whyNoIO},
+		Event(PartitionNotFound): {Impossible, Extract, whyNoIO},
+		Event(MessageTooBig):     {Isolate, Errors, "the record or its document is above our limits"},
+		Event(OffsetNotFound):    {Impossible, Extract, whyNoIO},
+		Event(Network):           {Impossible, Extract, whyNoIO},
+		Event(InvalidFormat):     {Isolate, Errors, "decoding it again gives the same"},
+		Event(InvalidEvent):      {Isolate, Errors, "validating it again gives the same"},
+		Event(TransformFailed):   {Isolate, Errors, "an error, a panic or no end within the limit"},
+		Event(SinkUnavailable):   {Impossible, Extract, whyNoSink},
+		Event(SinkFailed):        {Impossible, Extract, whyNoSink},
+		Event(ItemsFailed):       {Impossible, Extract, whyNoSink},
+		Event(SinkRefused):       {Impossible, Extract, whyNoSink},
+	},
+	Load: {
+		AllLoaded:   {Advance, Extract, "errors were stated before"},
+		SomeRefused: {Proceed, Errors, "what the sink refuses for good is stated before the position moves"},
+
+		Event(Uncategorised):     {Reset, Extract, whyReset},
+		Event(KafkaUnavailable):  {Impossible, Extract, whyKafka},
+		Event(TopicNotFound):     {Impossible, Extract, whyKafka},
+		Event(PartitionNotFound): {Impossible, Extract, whyKafka},
+		Event(MessageTooBig):     {Isolate, Errors, "one document that is too large for the sink"},
+		Event(OffsetNotFound):    {Impossible, Extract, whyKafka},
+		Event(Network):           {Retry, Load, "the write may have happened; doing it again changes nothing"},
+		Event(InvalidFormat):     {Impossible, Extract, whyDecoded},
+		Event(InvalidEvent):      {Impossible, Extract, whyDecoded},
+		Event(TransformFailed):   {Impossible, Extract, whyDecoded},
+		Event(SinkUnavailable):   {Retry, Load, whyComeBack},
+		Event(SinkFailed):        {Retry, Load, whyComeBack},
+		Event(ItemsFailed):       {Isolate, Errors, "the sink refused these items; busy ones were sent again before"},
+		Event(SinkRefused):       {Narrow, Load, "one document may spoil the request, or rights, index or capacity are missing"},
+	},
+	Errors: {
+		StatedEarly: {Proceed, Load, "the ops of the same batch are next"},
+		StatedLate:  {Advance, Extract, "all is acknowledged"},
+
+		Event(Uncategorised):     {Reset, Extract, whyReset},
+		Event(KafkaUnavailable):  {Retry, Errors, whyComeBack},
+		Event(TopicNotFound):     {Retry, Errors, "the errors topic may be made again"},
+		Event(PartitionNotFound): {Retry, Errors, "partitions may be added"},
+		Event(MessageTooBig):     {Shrink, Errors, "the original stays in its own topic; a pointer says where"},
+		Event(OffsetNotFound):    {Impossible, Extract, "appending has no offset; an original that is gone becomes a pointer"},
+		Event(Network):           {Retry, Errors, "the record may be there twice; its id says so"},
+		Event(InvalidFormat):     {Impossible, Extract, whyDecoded},
+		Event(InvalidEvent):      {Impossible, Extract, whyDecoded},
+		Event(TransformFailed):   {Impossible, Extract, whyDecoded},
+		Event(SinkUnavailable):   {Impossible, Extract, whyNoSink},
+		Event(SinkFailed):        {Impossible, Extract, whyNoSink},
+		Event(ItemsFailed):       {Impossible, Extract, whyNoSink},
+		Event(SinkRefused):       {Impossible, Extract, whyNoSink},
+	},
+}
+
+// StepOf answers what a state does on an event. An event that the state cannot
+// meet, class or not, is Impossible.
+func StepOf(s State, e Event) Step {
+	if s < 0 || s >= states || e < 0 || e >= events || table[s][e].Do == undefined {
+		return Step{Impossible, Extract, "no such event in this state"}
+	}
+	return table[s][e]
+}
+
+// Table lists every defined cell, in order, for drawings and matrix tests.
+func Table(visit func(State, Event, Step)) {
+	for s := range State(states) {
+		for e := range Event(events) {
+			if table[s][e].Do != undefined {
+				visit(s, e, table[s][e])
+			}
+		}
+	}
+}
