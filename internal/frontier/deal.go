@@ -1,0 +1,513 @@
+package frontier
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"trawl/internal/contract"
+)
+
+const (
+	// maxOpen is how many batches of a shard may be open at a time.
+	maxOpen = 16
+	// crumb: fewer locators of a split host are left to grow while other parts
+	// of it are open.
+	crumb = 20
+	// partTarget: parts of a split host are dealt together until they have so
+	// many locators.
+	partTarget = 100
+	// maxProbes bounds the hosts that Deal looks at to set More.
+	maxProbes = 256
+
+	itemBytes = 40  // of an item in JSON without its path
+	hostBytes = 140 // of a host without its name
+)
+
+// Deal chooses the next batch at the time now, or says why there is none. It
+// remembers nothing of what it gives: asked again with the same input it gives
+// the same locators. The caller fills End and LostTail and handles MayWait,
+// and looks at Err afterwards.
+func (s *State) Deal(now time.Time, in contract.ExpandInput) contract.ExpandResult {
+	res := contract.ExpandResult{Verdict: contract.VerdictLater, Totals: s.Totals()}
+	if s.err != nil {
+		return res
+	}
+	ms := now.UnixMilli()
+	if s.err = s.advance(ms); s.err != nil {
+		return res
+	}
+	d := dealing{s: s, in: in, now: ms, room: s.options.BatchLocators}
+	granted := int64(math.MaxInt64)
+	if in.Grant.Number > 0 {
+		granted = in.Grant.Total - res.Totals.Spent - in.OpenLocators
+	}
+	res.NextDue = s.nextDue()
+	switch {
+	case res.Totals.Pending == 0:
+		if in.OpenBatches == 0 {
+			res.Verdict = contract.VerdictIdle
+		}
+		return res
+	case granted <= 0:
+		if in.OpenBatches == 0 && in.OpenLocators == 0 {
+			res.Verdict = contract.VerdictStarved
+		}
+		return res
+	case in.OpenBatches >= maxOpen:
+		return res
+	}
+	d.room = int(min(int64(d.room), granted))
+	d.fillAny()
+	if d.locators > 0 {
+		res.Verdict, res.Batch = contract.VerdictBatch, d.batch()
+		res.More = in.OpenBatches+1 < maxOpen && granted > int64(d.locators) && d.more()
+	}
+	if err := s.pool.trim(); d.err == nil {
+		d.err = err
+	}
+	if s.err = d.err; s.err != nil {
+		return contract.ExpandResult{Verdict: contract.VerdictLater, Totals: res.Totals}
+	}
+	return res
+}
+
+// nextDue is a time before which nothing else comes due; zero if nothing will.
+func (s *State) nextDue() time.Time {
+	for len(s.later.heap) > 0 {
+		d := s.later.heap[0]
+		if _, _, live := s.live(d.record); live && !s.hosts[d.host].parked {
+			break
+		}
+		heap.Pop(&s.later.heap)
+	}
+	for len(s.blocked) > 0 && (!s.blocked[0].host.waiting || s.blocked[0].host.parked) {
+		heap.Pop(&s.blocked)
+	}
+	at, ok := s.later.next()
+	if len(s.blocked) > 0 && (!ok || s.blocked[0].until < at) {
+		at, ok = s.blocked[0].until, true
+	}
+	if !ok {
+		return time.Time{}
+	}
+	return time.UnixMilli(at).UTC()
+}
+
+// dealing is one Deal under way.
+type dealing struct {
+	s    *State
+	in   contract.ExpandInput
+	now  int64
+	room int // locators that still fit
+	loss int // only slots that lost so many Fetches; 0: those that lost fewer than two
+
+	dealt    []dealtHost
+	bytes    int
+	locators int
+	full     bool
+	around   []*host // of the slot that is visited
+	err      error
+}
+
+// dealtHost is the share of one host in a batch.
+type dealtHost struct {
+	host  *host
+	slots []int
+	part  int // 0: whole; else 1 + the first part
+	share int // parallelism
+	items []dealtItem
+}
+
+type dealtItem struct {
+	scheme byte
+	item   contract.Item
+}
+
+func has(set contract.SlotSet, slot int) bool {
+	return slot>>3 < len(set) && set[slot>>3]&(1<<(slot&7)) != 0
+}
+
+func (d *dealing) busy(slot int) bool { return has(d.in.Busy, slot) }
+
+// fits says whether a free slot belongs to this pass.
+func (d *dealing) fits(slot int) bool {
+	lost := d.in.Lost[slot]
+	if lost < 2 {
+		lost = 0
+	}
+	return !d.busy(slot) && lost == d.loss
+}
+
+// fillAny takes hosts of one kind only: fast ones, slow ones, or those over
+// which Fetches were lost. The number of the batch turns their order, so that
+// none waits for ever.
+func (d *dealing) fillAny() {
+	normal := []func(){func() { d.fill(fast) }, func() { d.fill(slow) }}
+	passes := normal
+	for _, loss := range d.losses() {
+		passes = append(passes, func() {
+			d.loss = loss
+			d.fill(fast)
+			d.fill(slow)
+			d.halve()
+			d.loss = 0
+		})
+	}
+	switch turn := d.in.Number & 3; {
+	case turn == 3:
+		passes[0], passes[1] = passes[1], passes[0]
+	case turn == 1 && len(passes) > len(normal):
+		passes = append(slices.Clone(passes[len(normal):]), passes[:len(normal)]...)
+	}
+	for _, pass := range passes {
+		if pass(); d.locators > 0 || d.err != nil {
+			return
+		}
+	}
+}
+
+// losses are the counts of lost Fetches that make a difference, greatest first.
+func (d *dealing) losses() []int {
+	var counts []int
+	for slot, n := range d.in.Lost {
+		if n >= 2 && !d.busy(slot) {
+			counts = append(counts, n)
+		}
+	}
+	slices.SortFunc(counts, func(a, b int) int { return cmp.Compare(b, a) })
+	return slices.Compact(counts)
+}
+
+// fill visits the slots with hosts of a lane, beginning anywhere: the number
+// of the batch decides, so the answer is a function of the input.
+func (d *dealing) fill(lane int) {
+	l := &d.s.ready[lane]
+	start := int(mix(uint64(d.in.Number)) % uint64(len(l.set)))
+	for i := range l.set {
+		word := (start + i) % len(l.set)
+		for set := l.set[word]; set != 0 && !d.full; set &= set - 1 {
+			slot := word*64 + bits.TrailingZeros64(set)
+			if !d.busy(slot) {
+				d.fillSlot(l.slots[slot])
+			}
+		}
+		if d.full || d.err != nil {
+			return
+		}
+	}
+}
+
+// fillSlot deals the hosts of a slot together. It works on a copy because
+// hosts without work leave the list.
+func (d *dealing) fillSlot(hosts []*host) {
+	d.around = append(d.around[:0], hosts...)
+	n := len(d.around)
+	first := int(uint64(d.in.Number) % uint64(n))
+	for i := range n {
+		if d.full || d.err != nil {
+			return
+		}
+		d.take(d.around[(first+i)%n])
+	}
+}
+
+func (d *dealing) take(h *host) {
+	s := d.s
+	if h.until > d.now {
+		s.unlist(h)
+		h.waiting = true
+		heap.Push(&s.blocked, blockedHost{h.until, h})
+		return
+	}
+	parts := s.parts(h, d.now)
+	if parts == 1 || (h.wanted < partTarget && d.fits(h.slot) && d.wholeFree(h, d.busy)) {
+		d.takeWhole(h) // a host with little to ask for is not worth many slots
+	} else {
+		d.takeParts(h, parts)
+	}
+	if h.listed && h.empty() {
+		s.unlist(h)
+	}
+}
+
+// allowance is how many locators of a host go into one batch.
+func (d *dealing) allowance(h *host) int {
+	o := &d.s.options
+	n := d.room
+	if delay := d.s.delay(h); delay > 0 {
+		n = min(n, max(1, int(o.TimeBox.Milliseconds()/delay)))
+	}
+	if h.streak > 0 && o.HostErrors > 0 {
+		n = min(n, max(1, o.HostErrors-h.streak)) // then it is parked
+	}
+	if o.PagesPerHost > 0 {
+		n = min(n, int(min(o.PagesPerHost-h.answered, int64(n))))
+	}
+	return n
+}
+
+// wholeFree: neither the host nor any part that it may have is open.
+func (d *dealing) wholeFree(h *host, busy func(int) bool) bool {
+	if busy(h.slot) {
+		return false
+	}
+	for part := 0; part < d.s.queues && d.s.queues > 1; part++ {
+		if busy(PartSlot(h.name, part)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *dealing) takeWhole(h *host) {
+	if !d.fits(h.slot) || !d.wholeFree(h, d.busy) {
+		return
+	}
+	share := dealtHost{host: h, slots: []int{h.slot}, share: d.s.options.Parallelism}
+	left := d.allowance(h)
+	for i, q := range h.queues {
+		if q == nil {
+			continue
+		}
+		quota := (left + len(h.queues) - i - 1) / (len(h.queues) - i)
+		left -= d.collect(&share, q, quota)
+	}
+	d.add(share)
+}
+
+// takeParts deals as many parts as make a batch worth its while. While other
+// parts are open a crumb is left to grow.
+func (d *dealing) takeParts(h *host, parts int) {
+	open := false
+	share := dealtHost{host: h}
+	each := max(1, d.s.options.Parallelism/parts)
+	left := d.allowance(h)
+	bytes := d.bytes
+	for i := range parts {
+		part := (int(d.in.Number%int64(parts)) + parts + i) % parts
+		slot := PartSlot(h.name, part)
+		open = open || d.busy(slot)
+		if left <= 0 || len(share.items) >= partTarget || !d.fits(slot) || part >= len(h.queues) || h.queues[part] == nil {
+			continue
+		}
+		n := d.collect(&share, h.queues[part], left)
+		if n == 0 {
+			continue
+		}
+		left -= n
+		share.slots = append(share.slots, slot)
+		share.share += each
+		if share.part == 0 {
+			share.part = part + 1
+		}
+		if d.loss > 0 {
+			break // the halves are to lie in slots of their own
+		}
+	}
+	if open && d.in.OpenBatches > 0 && len(share.items) < crumb && d.loss == 0 && !d.full {
+		d.bytes = bytes
+		return
+	}
+	d.add(share)
+}
+
+// collect takes up to n live records that are not in the batch yet.
+func (d *dealing) collect(share *dealtHost, q pending, n int) (got int) {
+	if n <= 0 || d.err != nil {
+		return 0
+	}
+	// What was collected is marked when it is added; two live records of one
+	// locator can only meet in the same queue.
+	mine := map[uint64]bool{}
+	d.err = q.visit(func(r record) step {
+		v, l, live := d.s.live(r)
+		if !live || mine[r.hash] {
+			return drop
+		}
+		if d.full || got >= n {
+			return stop
+		}
+		it := itemOf(r.blob, v, &l)
+		cost := jsonBytes(it.item.Path) + len(it.item.ETag) + len(it.item.LastModified) + itemBytes
+		if len(share.items) == 0 {
+			cost += hostBytes + len(share.host.name)
+		}
+		if d.bytes+cost > d.s.options.BatchBytes && d.bytes > 0 {
+			d.full = true
+			return stop
+		}
+		mine[r.hash] = true
+		d.bytes += cost
+		share.items = append(share.items, it)
+		got++
+		return keep
+	})
+	return got
+}
+
+func (d *dealing) add(share dealtHost) {
+	n := len(share.items)
+	if n == 0 {
+		return
+	}
+	d.dealt = append(d.dealt, share)
+	d.locators += n
+	d.room -= n
+	d.full = d.full || d.room <= 0
+}
+
+// halve cuts a batch over slots that lost Fetches: by half for each loss from
+// the second on, down to one locator.
+func (d *dealing) halve() {
+	if d.locators == 0 {
+		return
+	}
+	n := max(1, d.locators>>min(d.loss-1, 30))
+	d.locators = n
+	for i := range d.dealt {
+		items := &d.dealt[i].items
+		if *items = (*items)[:min(n, len(*items))]; d.locators == 1 && n == 1 {
+			(*items)[0].item.StateTry = true
+		}
+		if n -= len(*items); n == 0 {
+			d.dealt = d.dealt[:i+1]
+			return
+		}
+	}
+}
+
+func (d *dealing) batch() *contract.Batch {
+	b := &contract.Batch{Number: d.in.Number, TimeBox: d.s.options.TimeBox, Locators: d.locators, HostCount: len(d.dealt)}
+	for i := range d.dealt {
+		b.Slots = append(b.Slots, d.dealt[i].slots...)
+		b.Hosts = append(b.Hosts, d.hosts(&d.dealt[i])...)
+	}
+	slices.Sort(b.Slots)
+	b.Slots = slices.Compact(b.Slots)
+	return b
+}
+
+// hosts gives the share of a host by scheme.
+func (d *dealing) hosts(share *dealtHost) []contract.BatchHost {
+	h := share.host
+	careful := has(d.in.Careful, h.slot)
+	for _, slot := range share.slots {
+		careful = careful || has(d.in.Careful, slot)
+	}
+	robotsAt := h.robotsAt
+	if h.expiry <= d.now {
+		robotsAt = -1
+	}
+	var out []contract.BatchHost
+	for _, scheme := range []string{"https", "http"} {
+		var items []contract.Item
+		for _, it := range share.items {
+			if (it.scheme == 's') == (scheme == "https") {
+				items = append(items, it.item)
+			}
+		}
+		if len(items) == 0 {
+			continue
+		}
+		out = append(out, contract.BatchHost{
+			Scheme: scheme, Host: h.name, DelayMS: d.s.delay(h), Parallelism: share.share, RobotsAt: robotsAt,
+			Streak: h.streak, Part: share.part, Careful: careful, Items: items,
+		})
+	}
+	return out
+}
+
+// more says whether another Deal now would give a batch, too.
+func (d *dealing) more() bool {
+	opened := map[int]bool{}
+	for _, share := range d.dealt {
+		for _, slot := range share.slots {
+			opened[slot] = true
+		}
+	}
+	busy := func(slot int) bool { return opened[slot] || d.busy(slot) }
+	probes := 0
+	for lane := range d.s.ready {
+		l := &d.s.ready[lane]
+		for word, set := range l.set {
+			for ; set != 0; set &= set - 1 {
+				slot := word*64 + bits.TrailingZeros64(set)
+				if busy(slot) {
+					continue
+				}
+				for _, h := range l.slots[slot] {
+					if probes++; probes > maxProbes || d.err != nil {
+						return false
+					}
+					if d.wants(h, busy) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// wants says whether a host would be dealt with these slots busy.
+func (d *dealing) wants(h *host, busy func(int) bool) bool {
+	if h.until > d.now {
+		return false
+	}
+	parts := d.s.parts(h, d.now)
+	if parts == 1 {
+		return d.wholeFree(h, busy) && d.live(h.queues, 1) == 1
+	}
+	least, n := 1, 0
+	for part := range parts {
+		if busy(PartSlot(h.name, part)) {
+			least = crumb
+		}
+	}
+	for part := 0; part < parts && part < len(h.queues) && n < least; part++ {
+		if !busy(PartSlot(h.name, part)) {
+			n += d.live(h.queues[part:part+1], least-n)
+		}
+	}
+	return n >= least
+}
+
+// live counts live records, up to most.
+func (d *dealing) live(queues []pending, most int) (n int) {
+	for _, q := range queues {
+		if q == nil || n >= most || d.err != nil {
+			continue
+		}
+		d.err = q.visit(func(r record) step {
+			if _, _, live := d.s.live(r); !live {
+				return drop
+			}
+			if n++; n >= most {
+				return stop
+			}
+			return keep
+		})
+	}
+	return n
+}
+
+// itemOf makes an item of a record. Round 1 is left out, as the contract says.
+func itemOf(blob string, v standing, l *locator) dealtItem {
+	target, validators, _ := strings.Cut(blob[1:], "\x00")
+	etag, modified, _ := strings.Cut(validators, "\x00")
+	it := contract.Item{
+		Path: target, Depth: int(l.depth), Try: int(v.try), Hop: int(l.hop), ETag: etag, LastModified: modified,
+	}
+	if v.round > 1 {
+		it.Round = int(v.round)
+	}
+	return dealtItem{blob[0], it}
+}
+
+// jsonBytes is the length of a path in JSON as encoding/json writes it.
+func jsonBytes(path string) int { return len(path) + 5*strings.Count(path, "&") }
