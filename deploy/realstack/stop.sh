@@ -10,11 +10,10 @@ dir=$(cd "$1" && pwd)
 ours "$dir/pid" "$dir" || exit 0
 pid=$(<"$dir/pid")
 kill -s "${2:-TERM}" "$pid" 2>/dev/null || exit 0
-# A dying process loses its command line before its sockets: only one that is
-# gone, or waits to be reaped, has let go of its port.
+# A dying process loses its command line, and its first thread, before its
+# sockets: it has let go of its port when no thread is left.
 for ((i = 0; i < 300; i++)); do
-  state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null) || exit 0
-  [[ $state == [ZX] || -z $state ]] && exit 0
+  grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/task/"*/status || exit 0
   sleep 0.1
 done
 die "process $pid of $dir does not end; stop.sh $dir KILL"

@@ -14,9 +14,6 @@ const (
 	batchBytes = 900 << 10
 	// recordOverhead is more than a record costs beyond its bytes.
 	recordOverhead = 32
-	// topicPatience is how long Append waits for a topic or partition that is
-	// not there: long enough for a topic that was just created.
-	topicPatience = 5 * time.Second
 )
 
 // codecOf reads the name of a compression.
@@ -123,8 +120,8 @@ func tooLarge(topic string, partition, size int, cause error) error {
 
 // produceUntil repeats produce as long as waiting can help and ctx allows.
 func (l *Log) produceUntil(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
-	p := patience{next: 100 * time.Millisecond, most: 5 * time.Second}
-	missing := time.Now().Add(topicPatience)
+	p := l.limits.backoff
+	missing := time.Now().Add(l.limits.missing)
 	for {
 		var at int64
 		err := l.run(ctx, "append to", topic, partition, func(ctx context.Context) (err error) {

@@ -50,11 +50,27 @@ type Log struct {
 	maxBatch  int
 	zstd      *zstd.Decoder
 	pools     bufferPool
+	limits    limits
 
 	stop   context.CancelFunc
 	closed atomic.Bool
 	// layout counts refreshes of the cached layout of the cluster.
 	layout atomic.Int64
+}
+
+// limits in time, shortened by tests.
+type limits struct {
+	missing time.Duration // how long Append waits for a topic or partition
+	stall   time.Duration // how long one fetch of ReadRange waits
+	topics  time.Duration // how long to wait for what the controller accepted
+	backoff patience      // of Append
+}
+
+var usual = limits{
+	missing: 5 * time.Second,
+	stall:   500 * time.Millisecond,
+	topics:  30 * time.Second,
+	backoff: patience{next: 100 * time.Millisecond, most: 5 * time.Second},
 }
 
 // Open makes a Log without any I/O, so it fails on a bad Config only.
@@ -92,6 +108,7 @@ func Open(c Config) (*Log, error) {
 		codec:     codec,
 		maxBatch:  c.MaxBatchBytes,
 		zstd:      dec,
+		limits:    usual,
 		stop:      stop,
 	}
 	// The timeout matters: without one Produce tells the broker to give up

@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// rangeFetch and rangeWait are ReadRange's size and patience per fetch.
+	// rangeFetch is ReadRange's size of a fetch.
 	rangeFetch = 4 << 20
-	rangeWait  = 500 * time.Millisecond
 	// rangeStalls is how many fetches without progress ReadRange endures.
 	rangeStalls = 20
 	maxFetch    = 64 << 20
@@ -132,7 +131,7 @@ func (l *Log) ReadRange(ctx context.Context, topic string, partition int, from, 
 	for next = from; next < end; {
 		before := next
 		var high int64
-		next, high, err = l.Read(ctx, topic, partition, next, rangeFetch, rangeWait, bounded)
+		next, high, err = l.Read(ctx, topic, partition, next, rangeFetch, l.limits.stall, bounded)
 		if errors.Is(err, errStop) {
 			return end, nil
 		}

@@ -30,9 +30,6 @@ const (
 	uncleanElect  = "unclean.leader.election.enable"
 )
 
-// topicsPatience bounds the wait for what the controller already accepted.
-const topicsPatience = 30 * time.Second
-
 // wanted is the configuration with what the replication implies.
 func (s *TopicSpec) wanted() map[string]string {
 	w := map[string]string{cleanupPolicy: "delete"}
@@ -57,7 +54,7 @@ func (s *TopicSpec) check() error {
 }
 
 // EnsureTopics creates the topics that are missing and returns when every
-// partition of all of them has a leader. A topic that exists is compared and
+// partition of all of them has a leader that serves. A topic that exists is compared and
 // never changed: other partitions, another cleanup.policy or, where the spec
 // asks for replication, weaker durability is an error that names both sides. It
 // may be called again and by several at once.
@@ -81,6 +78,10 @@ func (l *Log) EnsureTopics(ctx context.Context, specs []TopicSpec) error {
 			return err
 		}
 		if err := l.compareConfig(ctx, &specs[i]); err != nil {
+			return err
+		}
+		// A leader may be named before it knows: ask each of them.
+		if _, err := l.Ends(ctx, specs[i].Name, specs[i].Partitions); err != nil {
 			return err
 		}
 	}
@@ -121,7 +122,7 @@ func (l *Log) create(ctx context.Context, s *TopicSpec) error {
 // awaitLeaders polls until the topic can be used, and compares its shape.
 func (l *Log) awaitLeaders(ctx context.Context, s *TopicSpec) error {
 	const op = "create"
-	ctx, cancel := context.WithTimeout(ctx, topicsPatience)
+	ctx, cancel := context.WithTimeout(ctx, l.limits.topics)
 	defer cancel()
 	p := patience{next: 10 * time.Millisecond, most: 500 * time.Millisecond}
 	for {
@@ -287,7 +288,7 @@ func (l *Log) delete(ctx context.Context, name string) error {
 
 func (l *Log) awaitGone(ctx context.Context, name string) error {
 	const op = "delete"
-	ctx, cancel := context.WithTimeout(ctx, topicsPatience)
+	ctx, cancel := context.WithTimeout(ctx, l.limits.topics)
 	defer cancel()
 	p := patience{next: 10 * time.Millisecond, most: 500 * time.Millisecond}
 	for {

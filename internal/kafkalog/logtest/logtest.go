@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"trawl/internal/kafkalog"
 )
 
@@ -54,8 +56,8 @@ func Run(t *testing.T, brokers []string, restart func()) {
 		{"ReadStopped", (*suite).readStopped},
 		{"ReadAt", (*suite).readAt},
 		{"ReadWaits", (*suite).readWaits},
-		{"LostTail", (*suite).lostTail},
-		{"LogAppendTime", (*suite).logAppendTime},
+		{"Transactions", (*suite).transactions},
+		{"OtherClients", (*suite).otherClients},
 		{"Missing", (*suite).missing},
 		{"OutOfRange", (*suite).outOfRange},
 		{"Recreated", (*suite).recreated},
@@ -504,26 +506,69 @@ func (s *suite) readWaits(t *testing.T) {
 	}
 }
 
-// lostTail: a range past the end of the log is not waited for for ever.
-func (s *suite) lostTail(t *testing.T) {
+// transactions: aborted records and markers are stepped over, and an open
+// transaction hides what follows until it ends.
+func (s *suite) transactions(t *testing.T) {
 	topic := Topic(t, s.log, 1)
-	s.append(t, topic, Numbered(0, 2, 10))
-	next, err := s.log.ReadRange(ctx(t), topic, 0, 0, 3, func(kafkalog.Record) error { return nil })
-	wantKind(t, err, kafkalog.KindOffset)
-	if next != 2 {
-		t.Errorf("next %d, want 2", next)
+	c := s.client(t, topic, kgo.TransactionalID(name()))
+	write := func(n int) {
+		must(t, c.ProduceSync(ctx(t), &kgo.Record{Key: []byte(strconv.Itoa(n)), Value: []byte("v")}).FirstErr())
+	}
+	end := func(how kgo.TransactionEndTry) { must(t, c.EndTransaction(ctx(t), how)) }
+
+	s.append(t, topic, Numbered(0, 1, 10)) // offset 0
+	must(t, c.BeginTransaction())
+	write(1)
+	write(2)
+	end(kgo.TryAbort) // 1 to 3
+	must(t, c.BeginTransaction())
+	write(4)
+	end(kgo.TryCommit) // 4, 5
+	if got, want := s.keys(t, topic, 0, 6), []string{"0", "4"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+
+	must(t, c.BeginTransaction())
+	write(6)
+	s.append(t, topic, Numbered(7, 1, 10))
+	if _, end, err := s.log.Bounds(ctx(t), topic, 0); err != nil || end != 6 {
+		t.Errorf("with an open transaction: end %d, %v; want 6", end, err)
+	}
+	next, _, err := s.log.Read(ctx(t), topic, 0, 6, 1<<20, 0, nil)
+	if must(t, err); next != 6 {
+		t.Errorf("read past an open transaction, to %d", next)
+	}
+	end(kgo.TryAbort)
+	if got, want := s.keys(t, topic, 5, 9), []string{"7"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// logAppendTime: the broker's clock, not the record's, where the topic says so.
-func (s *suite) logAppendTime(t *testing.T) {
-	topic := Topic(t, s.log, 1, "message.timestamp.type", "LogAppendTime")
-	before := time.Now().Add(-time.Minute)
-	s.append(t, topic, []kafkalog.Record{{Value: []byte("v"), Time: time.UnixMilli(1)}})
-	r, ok, err := s.log.ReadAt(ctx(t), topic, 0, 0)
-	if must(t, err); !ok || r.Time.Before(before) {
-		t.Errorf("%v, time %v", ok, r.Time)
+// otherClients: batches of another client are read, by every compression.
+func (s *suite) otherClients(t *testing.T) {
+	topic := Topic(t, s.log, 1)
+	recs := Numbered(0, 50, 100)
+	for i, codec := range []kgo.CompressionCodec{
+		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+	} {
+		c := s.client(t, topic, kgo.ProducerBatchCompression(codec))
+		var out []*kgo.Record
+		for _, r := range recs[i*10 : i*10+10] {
+			out = append(out, &kgo.Record{Key: r.Key, Value: r.Value})
+		}
+		must(t, c.ProduceSync(ctx(t), out...).FirstErr())
 	}
+	if got, want := s.keys(t, topic, 0, 50), numbers(0, 50); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func (s *suite) client(t *testing.T, topic string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(append(opts, kgo.SeedBrokers(s.brokers...), kgo.DefaultProduceTopic(topic))...)
+	must(t, err)
+	t.Cleanup(c.Close)
+	return c
 }
 
 func (s *suite) missing(t *testing.T) {
@@ -542,8 +587,6 @@ func (s *suite) missing(t *testing.T) {
 		_, err = l.Ends(ctx(t), topic, 2)
 		wantKind(t, err, kafkalog.KindPartition)
 	}
-	_, err := s.log.Append(ctx(t), absent, 0, Numbered(0, 1, 1))
-	wantKind(t, err, kafkalog.KindTopic)
 	if got, err := s.log.Topics(ctx(t), absent); err != nil || len(got) != 0 {
 		t.Errorf("asking created it: %v, %v", got, err)
 	}
