@@ -222,12 +222,17 @@ func (x *run) redirect(f *finds, base weburl.URL, item *contract.Item, location 
 		f.tooFar = true
 		return
 	}
-	x.consider(f, to, frontier.HowRedirect, item.Depth, item.Hop+1)
+	x.consider(f, f.redirect, frontier.HowRedirect, item.Depth, item.Hop+1)
 }
 
 // consider takes u if it is in scope, not too deep and not stated recently.
-func (x *run) consider(f *finds, u weburl.URL, how string, depth, hop int) {
-	if reason := x.plan.scope.Check(u, depth); reason != "" {
+func (x *run) consider(f *finds, u, how string, depth, hop int) {
+	_, host, _, ok := weburl.Split(u)
+	if !ok {
+		f.refuse("url")
+		return
+	}
+	if reason := x.plan.scope.CheckString(u, depth); reason != "" {
 		f.refuse(reason)
 		return
 	}
@@ -235,11 +240,11 @@ func (x *run) consider(f *finds, u weburl.URL, how string, depth, hop int) {
 		f.cut = true
 		return
 	}
-	m := mark{weburl.Hash(u.String()) ^ x.gen, int32(depth)}
+	m := mark{weburl.Hash(u) ^ x.gen, int32(depth)}
 	if x.runner.recent.has(m.key, m.depth) {
 		return
 	}
-	f.links = append(f.links, link{u.String(), u.Host(), how, m, depth, hop})
+	f.links = append(f.links, link{u, host, how, m, depth, hop})
 }
 
 func (f *finds) refuse(reason string) {
@@ -264,9 +269,9 @@ func (x *run) stateLinks(p *parcel, parent string, links []link, when time.Time)
 }
 
 // discover states one locator that was not found on a page.
-func (x *run) discover(d frontier.Discovered, u weburl.URL) {
+func (x *run) discover(d frontier.Discovered) {
 	f := &finds{}
-	x.consider(f, u, d.How, d.Depth, d.Hop)
+	x.consider(f, d.URL, d.How, d.Depth, d.Hop)
 	x.out.put(func(p *parcel) { x.stateLinks(p, d.Parent, f.links, d.When) })
 	x.tallyLinks(f)
 }

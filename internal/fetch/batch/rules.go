@@ -142,7 +142,7 @@ func (x *run) stateSitemaps(g *group, sitemaps []string, now time.Time) {
 	}
 	for _, s := range sitemaps[:min(len(sitemaps), robotsSitemaps)] {
 		if u, err := base.Resolve(s); err == nil {
-			x.discover(frontier.Discovered{URL: u.String(), Parent: parent, How: frontier.HowSitemap, When: now}, u)
+			x.discover(frontier.Discovered{URL: u.String(), Parent: parent, How: frontier.HowSitemap, When: now})
 		}
 	}
 }

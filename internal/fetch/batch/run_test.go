@@ -1,0 +1,534 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"trawl/internal/contract"
+	"trawl/internal/frontier"
+	"trawl/internal/kafkalog"
+	"trawl/internal/robots"
+)
+
+func TestAnswers(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			serveHTML(w, html("/a", "/b?x=1", "http://elsewhere.test/", "mailto:x@y"))
+		case "/moved":
+			http.Redirect(w, r, "/target", http.StatusMovedPermanently)
+		case "/away":
+			http.Redirect(w, r, "http://elsewhere.test/", http.StatusFound)
+		case "/gone":
+			w.WriteHeader(http.StatusGone)
+		case "/zip":
+			w.Header().Set("Content-Type", "application/zip")
+			_, _ = w.Write([]byte("PK"))
+		case "/same":
+			if r.Header.Get("If-None-Match") == `"v1"` {
+				w.WriteHeader(http.StatusNotModified)
+			}
+		case "/broken":
+			w.WriteHeader(http.StatusInternalServerError)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	u := newSetup(t, s, "/", "/moved", "/away", "/gone", "/zip", "/same", "/broken", "/missing")
+	u.host().Items[5].ETag = `"v1"`
+	u.host().Items[0].Depth = 2
+	res := u.run(t.Context())
+
+	want := map[string]int64{
+		"200": 1, "301": 1, "302": 1, "410": 1, "404": 1, "304": 1, "refused:type": 1, "failed:5xx": 1, "link:host": 2,
+	}
+	if fmt.Sprint(res.Outcomes) != fmt.Sprint(want) {
+		t.Errorf("outcomes %v, want %v", res.Outcomes, want)
+	}
+	if res.LeftOver != 0 || res.Requests != 8 || res.Links != 3 {
+		t.Errorf("left over %d, requests %d, links %d; want 0, 8, 3", res.LeftOver, res.Requests, res.Links)
+	}
+	p := pages(u.log)
+	if len(p) != 5 || p[s.URL+"/moved"].Redirect != s.URL+"/target" || p[s.URL+"/gone"].Status != 410 {
+		t.Errorf("pages: %v", p)
+	}
+	for _, d := range facts[frontier.Discovered](u.log) {
+		switch strings.TrimPrefix(d.URL, s.URL) {
+		case "/a", "/b?x=1":
+			if d.Depth != 3 || d.How != frontier.HowLink || d.Parent != s.URL+"/" {
+				t.Errorf("%+v", d)
+			}
+		case "/target":
+			if d.Depth != 0 || d.Hop != 1 || d.How != frontier.HowRedirect {
+				t.Errorf("%+v", d)
+			}
+		default:
+			t.Errorf("unexpected %+v", d)
+		}
+	}
+	for _, f := range facts[frontier.Fetched](u.log) {
+		if f.URL == s.URL+"/same" && (f.Status != 304 || f.ETag != `"v1"`) {
+			t.Errorf("not modified: %+v", f)
+		}
+	}
+	checkOrder(t, u.log)
+}
+
+// checkOrder is invariant 1: before a fetched fact stand its page and the
+// discovered facts of all links that were ever stated from it.
+func checkOrder(t *testing.T, l *fakeLog) {
+	t.Helper()
+	entries := l.all()
+	first := map[string]int{}
+	for i, e := range entries {
+		key := ""
+		if e.page != nil {
+			key = "page " + e.page.URL
+		} else if d, ok := e.fact.(frontier.Discovered); ok {
+			key = "found " + d.URL
+		}
+		if _, seen := first[key]; key != "" && !seen {
+			first[key] = i
+		}
+	}
+	links := map[string][]string{}
+	for _, e := range entries {
+		if d, ok := e.fact.(frontier.Discovered); ok {
+			links[d.Parent] = append(links[d.Parent], d.URL)
+		}
+	}
+	for i, e := range entries {
+		f, ok := e.fact.(frontier.Fetched)
+		if !ok || f.Refusal != "" || f.Status == 304 {
+			continue
+		}
+		if at, ok := first["page "+f.URL]; !ok || at > i {
+			t.Errorf("%s is fetched at %d without its page before", f.URL, i)
+		}
+		for _, link := range links[f.URL] {
+			if at, ok := first["found "+link]; !ok || at > i {
+				t.Errorf("%s is fetched at %d without its link %s before", f.URL, i, link)
+			}
+		}
+	}
+}
+
+// TestOrderUnderFailures fails the n-th append, with and without the records
+// having been taken, for every n that a run makes.
+func TestOrderUnderFailures(t *testing.T) {
+	const width = 40
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		var links []string
+		for i := range 5 {
+			links = append(links, fmt.Sprintf("%s/l%d", r.URL.Path, i))
+		}
+		serveHTML(w, html(append(links, "/nav", "/nav2")...))
+	})
+	var paths []string
+	for i := range width {
+		paths = append(paths, fmt.Sprintf("/p%d", i))
+	}
+	for n, more := 1, true; more && n < 100; n++ {
+		for _, taken := range []bool{true, false} {
+			u := newSetup(t, s, paths...)
+			u.job.Run.Shards = 4
+			if taken {
+				u.log.failAt = map[int]bool{n: true}
+			} else {
+				u.log.loseAt = map[int]bool{n: true}
+			}
+			res := u.run(t.Context())
+			if res.LeftOver != 0 || res.Outcomes["200"] != width {
+				t.Fatalf("n=%d: %+v", n, res)
+			}
+			checkOrder(t, u.log)
+			found := map[string]bool{}
+			for _, d := range facts[frontier.Discovered](u.log) {
+				found[d.URL] = true
+			}
+			if len(found) != 5*width+2 {
+				t.Errorf("n=%d: %d links found, want %d", n, len(found), 5*width+2)
+			}
+			if n > u.log.calls {
+				more = false
+			}
+		}
+	}
+}
+
+// A log that never acknowledges ends the batch with an error, states nothing
+// and is not taken for success.
+func TestFlushNeverAcknowledged(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, html("/x")) })
+	u := newSetup(t, s, "/")
+	u.log.loseAt = map[int]bool{}
+	for n := range 1000 {
+		u.log.loseAt[n] = true
+	}
+	u.job.HardEnd = time.Now().Add(400 * time.Millisecond)
+	u.prepare()
+	if _, err := u.runner.Run(t.Context(), u.job); err == nil || !strings.Contains(err.Error(), "not acknowledged") {
+		t.Errorf("error %v", err)
+	}
+	if n := len(u.log.all()); n != 0 {
+		t.Errorf("%d records", n)
+	}
+}
+
+func TestDelayAndParallelism(t *testing.T) {
+	const delay = 40 * time.Millisecond
+	slow := make(chan struct{})
+	var served atomic.Int64
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		if served.Add(1) == 3 {
+			close(slow)
+		}
+		<-slow // the first three are open at once
+		serveHTML(w, "x")
+	})
+	u := newSetup(t, s, "/1", "/2", "/3", "/4", "/5", "/6")
+	u.host().DelayMS, u.host().Parallelism = delay.Milliseconds(), 3
+	start := time.Now()
+	u.host().Careful = true
+	res := u.run(t.Context())
+	if res.LongestDelay != delay {
+		t.Errorf("longest delay %v", res.LongestDelay)
+	}
+	if s.most != 3 {
+		t.Errorf("%d requests at once, want 3", s.most)
+	}
+	last := start
+	for i, h := range s.hits {
+		// The server's clock reads a little after or before ours: 5 ms.
+		if gap := h.at.Sub(last); gap < delay-5*time.Millisecond {
+			t.Errorf("request %d came %v after the one before", i, gap)
+		}
+		last = h.at
+	}
+}
+
+// The two schemes of a host, listed apart, share one gate.
+func TestParallelismWithoutDelay(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
+	var paths []string
+	for i := range 200 {
+		paths = append(paths, fmt.Sprintf("/%d", i))
+	}
+	u := newSetup(t, s, paths...)
+	h := *u.host()
+	h.Items = nil
+	for i := range 50 {
+		h.Items = append(h.Items, contract.Item{Path: fmt.Sprintf("/again%d", i)})
+	}
+	u.job.Batch.Hosts = append(u.job.Batch.Hosts, h)
+	res := u.run(t.Context())
+	if s.most > 4 || res.Outcomes["200"] != 250 {
+		t.Errorf("%d at once, %+v", s.most, res)
+	}
+	if got := int64(len(s.hits)); got != res.Requests || got != u.job.Plan.Client().Requests() {
+		t.Errorf("site saw %d requests, result says %d, collector %d", got, res.Requests, u.job.Plan.Client().Requests())
+	}
+}
+
+func TestRobots(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			fmt.Fprintf(w, "User-agent: trawltest\nDisallow: /private\nCrawl-delay: 0.05\nSitemap: /map.xml\n")
+			return
+		}
+		serveHTML(w, "x")
+	})
+	u := newSetup(t, s, "/a", "/private/x", "/b")
+	u.spec.Politeness.Robots = true
+	var beforePages []string
+	u.log.before = func(int) {
+		if beforePages == nil {
+			beforePages = s.paths()
+		}
+	}
+	res := u.run(t.Context())
+	if fmt.Sprint(beforePages) != "[/robots.txt]" {
+		t.Errorf("requests before the crawl-delay was stated: %v", beforePages)
+	}
+	if res.Outcomes["refused:robots"] != 1 || res.Outcomes["200"] != 2 || s.count("/private/x") != 0 {
+		t.Errorf("%+v, site saw %v", res, s.paths())
+	}
+	var kinds []string
+	for _, e := range u.log.all()[:2] {
+		kinds = append(kinds, fmt.Sprintf("%T", e.fact))
+	}
+	if fmt.Sprint(kinds) != "[frontier.Discovered frontier.Robots]" {
+		t.Errorf("first facts %v", kinds)
+	}
+	r := facts[frontier.Robots](u.log)[0]
+	if r.CrawlDelay != 50*time.Millisecond || r.Host != s.host || res.LongestDelay != 50*time.Millisecond {
+		t.Errorf("%+v, longest delay %v", r, res.LongestDelay)
+	}
+
+	// The next batch names the fact: the site is not asked again.
+	for _, e := range u.log.all() {
+		if _, ok := e.fact.(frontier.Robots); ok {
+			u.host().RobotsAt = e.offset
+		}
+	}
+	asked := s.count("/robots.txt")
+	u.host().Items = []contract.Item{{Path: "/private/y"}, {Path: "/c"}}
+	for range 2 {
+		res = u.run(t.Context())
+		if res.Outcomes["refused:robots"] != 1 || s.count("/robots.txt") != asked || res.LongestDelay != 50*time.Millisecond {
+			t.Errorf("known rules: %+v, %d robots requests", res, s.count("/robots.txt"))
+		}
+	}
+
+	// Another host's fact, an expired one and none at all: the host is asked.
+	for i, f := range []frontier.Robots{
+		{Host: "other.test", Scheme: "http", Rules: robots.AllowAll().Encode(), Expiry: time.Now().Add(time.Hour)},
+		{Host: s.host, Scheme: "http", Rules: robots.AllowAll().Encode(), Expiry: time.Now().Add(-time.Hour)},
+		{Host: s.host, Scheme: "https", Rules: robots.AllowAll().Encode(), Expiry: time.Now().Add(time.Hour)},
+	} {
+		base, _ := u.log.Append(t.Context(), "t.frontier", 0, recordsOf(f))
+		u.host().RobotsAt = base
+		if res = u.run(t.Context()); s.count("/robots.txt") != asked+i+1 || res.Outcomes["refused:robots"] != 1 {
+			t.Errorf("fact %d was believed: %+v", i, res)
+		}
+	}
+}
+
+func TestRobotsNotToBeHad(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		handler http.HandlerFunc
+		allowed bool
+	}{
+		{"404", http.NotFound, true},
+		{"403", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, true},
+		{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, false},
+		{"429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, false},
+		{"dropped", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, false},
+		{"loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/robots.txt", 302) }, true},
+		{"moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/rules", 302) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/robots.txt":
+					c.handler(w, r)
+				case "/rules":
+					fmt.Fprint(w, "User-agent: *\nDisallow: /")
+				default:
+					serveHTML(w, "x")
+				}
+			})
+			u := newSetup(t, s, "/a")
+			u.spec.Politeness.Robots = true
+			res := u.run(t.Context())
+			if got := s.count("/a") == 1; got != c.allowed {
+				t.Errorf("page requested: %v, want %v: %+v", got, c.allowed, res)
+			}
+			blocked := facts[frontier.Blocked](u.log)
+			if want := !c.allowed && c.name != "moved"; (len(blocked) == 1) != want || want && res.LeftOver != 1 {
+				t.Errorf("blocked %v, left over %d", blocked, res.LeftOver)
+			}
+		})
+	}
+}
+
+func recordsOf(f frontier.Fact) (out []kafkalog.Record) { return append(out, record(f)) }
+
+func TestBlock(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/2" {
+			w.Header().Set("Retry-After", "7200")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		serveHTML(w, "x")
+	})
+	u := newSetup(t, s, "/1", "/2", "/3", "/4")
+	u.host().Parallelism = 1
+	u.host().Part = 3
+	before := time.Now()
+	res := u.run(t.Context())
+	b := facts[frontier.Blocked](u.log)
+	if len(b) != 1 || b[0].Part != 3 || b[0].Until.Sub(before).Round(time.Minute) != time.Hour {
+		t.Fatalf("blocked %+v", b)
+	}
+	if len(s.paths()) != 2 || res.LeftOver != 3 || res.Outcomes["blocked:429"] != 1 {
+		t.Errorf("site saw %v, %+v", s.paths(), res)
+	}
+	if f := facts[frontier.Tried](u.log); len(f) != 0 {
+		t.Errorf("a block is no failed try: %v", f)
+	}
+}
+
+func TestParking(t *testing.T) {
+	s := newSite(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	u := newSetup(t, s, "/1", "/2", "/3", "/4", "/5", "/6")
+	u.host().Parallelism, u.host().Streak = 1, 7
+	u.host().Items[0].Try = 2
+	res := u.run(t.Context())
+	if p := facts[frontier.Parked](u.log); len(p) != 1 || !strings.Contains(p[0].Reason, "10 errors") {
+		t.Errorf("parked %+v", p)
+	}
+	tried := facts[frontier.Tried](u.log)
+	if len(tried) != 3 || tried[0].Number != 3 || tried[0].Class != "reset" || res.LeftOver != 3 {
+		t.Errorf("tried %+v, %+v", tried, res)
+	}
+	if st := facts[frontier.Streak](u.log); len(st) == 0 || st[len(st)-1].Errors != 10 {
+		t.Errorf("streaks %+v", st)
+	}
+}
+
+func TestSuccessResetsStreak(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
+	for _, streak := range []int{0, 4} {
+		u := newSetup(t, s, "/1", "/2")
+		u.host().Streak = streak
+		u.run(t.Context())
+		st := facts[frontier.Streak](u.log)
+		if streak == 0 && len(st) != 0 || streak > 0 && (len(st) != 1 || st[0].Errors != 0) {
+			t.Errorf("streak %d: stated %+v", streak, st)
+		}
+	}
+}
+
+func TestDrain(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		once.Do(func() { close(inside) })
+		<-leave
+		serveHTML(w, "x")
+	})
+	u := newSetup(t, s, "/1", "/2", "/3")
+	u.host().Parallelism = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-inside
+		cancel()
+		close(leave)
+	}()
+	res := u.run(ctx)
+	if !res.Drained || res.LeftOver != 2 || res.Outcomes["200"] != 1 {
+		t.Errorf("%+v", res)
+	}
+	if len(pages(u.log)) != 1 || len(facts[frontier.Fetched](u.log)) != 1 || len(s.paths()) != 1 {
+		t.Errorf("the running request was not finished and stated, or another started: %v", s.paths())
+	}
+}
+
+func TestGateFalls(t *testing.T) {
+	leave := make(chan struct{})
+	defer close(leave)
+	u := newSetup(t, newSite(t, func(http.ResponseWriter, *http.Request) {}), "/1", "/2", "/3", "/4", "/5", "/6")
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		u.gate.fall()
+		select {
+		case <-leave:
+		case <-r.Context().Done(): // the abort
+		}
+	})
+	u.host().Host = s.host
+	u.spec.Seeds.URLs = []string{s.URL + "/"}
+	res := u.run(t.Context())
+	if !res.Drained || res.LeftOver != 6 {
+		t.Errorf("%+v", res)
+	}
+	if e := u.log.all(); len(e) != 0 {
+		t.Errorf("stated after the gate fell: %+v", e)
+	}
+	if n := len(s.paths()); n > 4 {
+		t.Errorf("%d requests, want at most those that ran", n)
+	}
+}
+
+func TestClosedGate(t *testing.T) {
+	s := newSite(t, func(http.ResponseWriter, *http.Request) {})
+	u := newSetup(t, s, "/1")
+	u.gate.fall()
+	if res := u.run(t.Context()); res.LeftOver != 1 || len(s.paths()) != 0 {
+		t.Errorf("%+v, site saw %v", res, s.paths())
+	}
+}
+
+func TestTimeBox(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
+	u := newSetup(t, s, "/1", "/2", "/3")
+	u.host().DelayMS = 60_000
+	u.job.Batch.TimeBox = 200 * time.Millisecond
+	res := u.run(t.Context())
+	if res.Outcomes["200"] != 1 || res.LeftOver != 2 || res.Drained {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestStateTry(t *testing.T) {
+	u := newSetup(t, newSite(t, func(http.ResponseWriter, *http.Request) {}), "/bomb")
+	var stated int
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		stated = len(facts[frontier.Tried](u.log))
+		serveHTML(w, "x")
+	})
+	u.host().Host = s.host
+	u.spec.Seeds.URLs = []string{s.URL + "/"}
+	u.host().Items[0].StateTry, u.host().Items[0].Try = true, 1
+	u.run(t.Context())
+	tried := facts[frontier.Tried](u.log)
+	if stated != 1 || len(tried) != 1 || tried[0].Class != "killed" || tried[0].Number != 2 {
+		t.Errorf("%d tries stated before the request: %+v", stated, tried)
+	}
+}
+
+// While a flush hangs, at most 200 pages wait, plus what was running.
+func TestBackpressure(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
+	var paths []string
+	for i := range 600 {
+		paths = append(paths, fmt.Sprintf("/%d", i))
+	}
+	u := newSetup(t, s, paths...)
+	release := make(chan struct{})
+	u.log.before = func(int) { <-release }
+	done := make(chan contract.FetchResult, 1)
+	go func() { done <- u.run(context.Background()) }()
+	full := func() bool { return len(s.paths()) >= maxPages }
+	for deadline := time.Now().Add(10 * time.Second); !full() && time.Now().Before(deadline); {
+		<-time.After(5 * time.Millisecond)
+	}
+	<-time.After(100 * time.Millisecond) // time in which too many would come
+	if n := len(s.paths()); n < maxPages || n > maxPages+2*4 {
+		t.Errorf("%d requests while nothing is acknowledged, want about %d", n, maxPages)
+	}
+	close(release)
+	if res := <-done; res.Outcomes["200"] != 600 {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestHopsEnd(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", 302) })
+	u := newSetup(t, s, "/a", "/b")
+	u.host().Items[0].Hop, u.host().Items[1].Hop = 8, 9
+	res := u.run(t.Context())
+	d := facts[frontier.Discovered](u.log)
+	if len(d) != 1 || d[0].Hop != 9 || res.Outcomes["refused:hops"] != 1 || len(pages(u.log)) != 2 {
+		t.Errorf("discovered %+v, %+v", d, res)
+	}
+}
+
+func TestAddressRefused(t *testing.T) {
+	s := newSite(t, func(http.ResponseWriter, *http.Request) {})
+	u := newSetup(t, s, "/1")
+	u.spec.AllowNetworks = nil
+	res := u.run(t.Context())
+	f := facts[frontier.Fetched](u.log)
+	if len(f) != 1 || f[0].Refusal != "address" || f[0].Status != 0 || res.Outcomes["refused:address"] != 1 || len(s.paths()) != 0 {
+		t.Errorf("%+v, %+v", f, res)
+	}
+}
