@@ -69,6 +69,7 @@ var table = []Variable{
 	{Name: "TEMPORAL_TLS_SERVER_CA_CERT_DATA", Temporal: true, Doc: "That authority's certificate itself, PEM."},
 	{Name: "TEMPORAL_TLS_SERVER_NAME", Temporal: true, Doc: "Name that the server's certificate must bear, if it is not that of the address."},
 	{Name: "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION", Temporal: true, Doc: "`true` accepts any name in the server's certificate."},
+	{Name: "TEMPORAL_CLIENT_AUTHORITY", Temporal: true, Doc: "Value of the :authority header, behind a proxy."},
 	{Name: "TEMPORAL_CONFIG_FILE", Default: "the SDK's, in the user's configuration directory", Temporal: true, Doc: "TOML file with connection profiles."},
 	{Name: "TEMPORAL_PROFILE", Default: "default", Temporal: true, Doc: "Profile of that file."},
 	{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // maxDecoded bounds what Decode reads, in bytes.
@@ -35,4 +36,27 @@ func Decode(data []byte) (*Spec, error) {
 		return nil, fmt.Errorf("decode spec: %w; it may be of a newer version of trawl", err)
 	}
 	return s, nil
+}
+
+// Copy is a spec of its own with the same values, none of them stated: what
+// is stated afterwards is told apart from what was there.
+func (s *Spec) Copy() *Spec {
+	out := New()
+	for _, k := range keys {
+		switch from := k.at(s).(type) {
+		case *string:
+			*k.at(out).(*string) = *from
+		case *[]string:
+			*k.at(out).(*[]string) = slices.Clone(*from)
+		case *bool:
+			*k.at(out).(*bool) = *from
+		case *Duration:
+			*k.at(out).(*Duration) = *from
+		case *int:
+			*k.at(out).(*int) = *from
+		case *int64:
+			*k.at(out).(*int64) = *from
+		}
+	}
+	return out
 }

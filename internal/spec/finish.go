@@ -52,6 +52,9 @@ func (s *Spec) fill() {
 	fillZero(s, "limits.tries", &s.Limits.Tries, defaultTries)
 	fillZero(s, "limits.host_errors", &s.Limits.HostErrors, defaultHostErrors)
 	fillZero(s, "politeness.parallelism", &s.Politeness.Parallelism, s.defaultParallelism())
+	if s.from.has("politeness.contact") && !s.from.has("politeness.user_agent") {
+		s.Politeness.UserAgent = "" // that of a stored spec names the old contact
+	}
 	fillZero(s, "politeness.user_agent", &s.Politeness.UserAgent, UserAgent(s.Politeness.Contact))
 	if s.Scope.Hosts == nil && !s.from.has("scope.hosts") {
 		s.Scope.Hosts = s.seedHosts()
@@ -220,4 +223,23 @@ func (s *Spec) seedLines(name string, data []byte) Problems {
 		return Problems{{File: name, Line: line + 1, Key: "seeds.files", What: fmt.Sprintf("the line is longer than %d bytes", maxSeedLine), Remedy: "write one URL per line"}}
 	}
 	return nil
+}
+
+// SeedURLs reads the seed files and checks every seed URL, and nothing else:
+// for seeds that come after the start. The error is Problems.
+func (s *Spec) SeedURLs() ([]string, error) {
+	if ps := s.readSeedFiles(); len(ps) > 0 {
+		return nil, ps
+	}
+	s.Seeds.URLs = unique(s.Seeds.URLs)
+	v := &validator{s: s}
+	if len(s.Seeds.URLs) == 0 {
+		v.refuse("seeds", -1, "", "there is no seed", "name at least one URL, for example https://docs.example.org/")
+	}
+	for i, raw := range s.Seeds.URLs {
+		if _, err := parseURL(raw); err != nil {
+			v.refuse("seeds.urls", i, raw, err.Error(), urlRemedy(raw))
+		}
+	}
+	return s.Seeds.URLs, Problems(v.ps).err()
 }

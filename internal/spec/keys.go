@@ -84,7 +84,7 @@ var keys = []Key{
 		Example: `['[?&]print=']`, at: func(s *Spec) any { return &s.Scope.Exclude },
 	},
 	{
-		Path: "scope.depth", Kind: KindInt, Flag: "depth", Default: "-1: no limit",
+		Path: "scope.depth", Kind: KindInt, Flag: "depth", Default: "-1: no limit", Mutable: true,
 		Doc:     "How many links away from a seed a page may be; 0 fetches the seeds alone.",
 		Example: "5", at: func(s *Spec) any { return &s.Scope.Depth },
 	},
@@ -104,7 +104,7 @@ var keys = []Key{
 		Example: "2h", at: func(s *Spec) any { return &s.Limits.Time },
 	},
 	{
-		Path: "limits.page_size", Kind: KindSize, Flag: "page-size", Default: "8MiB", Mutable: true,
+		Path: "limits.page_size", Kind: KindSize, Flag: "page-size", Default: "8MiB",
 		Doc:     "Largest body kept, decoded; a longer page is cut there and marked. 1KiB to 64MiB.",
 		Example: "2MiB", at: func(s *Spec) any { return &s.Limits.PageSize },
 	},
@@ -130,7 +130,7 @@ var keys = []Key{
 	},
 	{
 		Path: "politeness.parallelism", Kind: KindInt, Flag: "parallelism", Default: "1; 8 with delay 0s", Mutable: true,
-		Doc:     "Requests to a host at once, 1 to 256.",
+		Doc:     "Requests to a host at once, 1 to 64.",
 		Example: "2", at: func(s *Spec) any { return &s.Politeness.Parallelism },
 	},
 	{

@@ -24,9 +24,10 @@ const (
 const (
 	maxURL         = 2048
 	maxEncoded     = 800_000 // bytes of canonical JSON: one record of the frontier topic
-	maxList        = 1000    // entries of a list other than seeds and hosts
+	maxHosts       = 10_000  // of the scope
+	maxList        = 100     // entries of a list other than seeds and hosts
 	maxShards      = 1024
-	maxParallelism = 256
+	maxParallelism = 64
 	maxTries       = 100
 	maxHostErrors  = 10_000
 	maxDepth       = 10_000
@@ -127,8 +128,8 @@ func (v *validator) scope() {
 	if len(sc.Hosts) == 0 && len(v.s.Seeds.URLs)+len(v.s.Seeds.Sitemaps) > 0 {
 		v.refuse("scope.hosts", -1, "", "is empty: no page belongs to the crawl", "leave it out for the hosts of the seeds")
 	}
-	if len(sc.Hosts) > MaxSeeds {
-		v.refuse("scope.hosts", -1, "", fmt.Sprintf("has %d entries", len(sc.Hosts)), fmt.Sprintf("at most %d; split the crawl", MaxSeeds))
+	if len(sc.Hosts) > maxHosts {
+		v.refuse("scope.hosts", -1, "", fmt.Sprintf("has %d entries", len(sc.Hosts)), fmt.Sprintf("at most %d; split the crawl", maxHosts))
 		return
 	}
 	for i, h := range sc.Hosts {
@@ -187,8 +188,8 @@ func checkPattern(p string) (what, remedy string) {
 	return "", ""
 }
 
-// notEmpty refuses a scope that holds no seed: such a crawl would end without
-// a page, and nobody would know why. Sitemaps need only be on a host of it.
+// notEmpty refuses seeds outside the scope: such a crawl would end without a
+// page of them, and nobody would know why. Sitemaps are no pages.
 func (v *validator) notEmpty() {
 	m := newMatcher(&v.s.Scope)
 	outside, first, why := 0, 0, ""
@@ -299,7 +300,6 @@ type webURL struct {
 	canonical string // without fragment
 	host      string // host, with the port if it is not the scheme's
 	hostname  string
-	path      string
 }
 
 // parseURL reads an absolute http or https URL as browsers do.
@@ -320,7 +320,7 @@ func parseURL(raw string) (webURL, error) {
 	if u.Username() != "" || u.Password() != "" {
 		return webURL{}, errors.New("holds a user name or password")
 	}
-	return webURL{canonical: u.Href(true), host: u.Host(), hostname: u.Hostname(), path: u.Pathname()}, nil
+	return webURL{canonical: u.Href(true), host: u.Host(), hostname: u.Hostname()}, nil
 }
 
 func urlRemedy(raw string) string {
@@ -361,11 +361,12 @@ func privateLiteral(hostname string) (network string, ok bool) {
 	return "", false
 }
 
-// matcher answers which rule of a scope refuses a URL.
+// matcher answers which rule of a scope refuses a seed. Path prefixes and
+// include patterns are for links: a crawl may begin at a front page outside.
 type matcher struct {
-	scope            *Scope
-	hosts            map[string]bool
-	include, exclude []*regexp.Regexp
+	scope   *Scope
+	hosts   map[string]bool
+	exclude []*regexp.Regexp
 }
 
 func newMatcher(sc *Scope) *matcher {
@@ -373,16 +374,13 @@ func newMatcher(sc *Scope) *matcher {
 	for _, h := range sc.Hosts {
 		m.hosts[h] = true
 	}
-	for _, p := range sc.Include {
-		m.include = append(m.include, regexp.MustCompile(p))
-	}
 	for _, p := range sc.Exclude {
 		m.exclude = append(m.exclude, regexp.MustCompile(p))
 	}
 	return m
 }
 
-// refuses names the rule, or answers "" for a URL in scope.
+// refuses names the rule, or answers "" for a seed in scope.
 func (m *matcher) refuses(raw string) string {
 	u, err := parseURL(raw)
 	if err != nil {
@@ -391,13 +389,7 @@ func (m *matcher) refuses(raw string) string {
 	if !m.host(u.host) {
 		return "its host " + u.host + " is not in scope.hosts"
 	}
-	if len(m.scope.PathPrefixes) > 0 && !slices.ContainsFunc(m.scope.PathPrefixes, func(p string) bool { return strings.HasPrefix(u.path, p) }) {
-		return "its path begins with none of scope.path_prefixes"
-	}
 	matches := func(re *regexp.Regexp) bool { return re.MatchString(u.canonical) }
-	if len(m.include) > 0 && !slices.ContainsFunc(m.include, matches) {
-		return "none of scope.include matches"
-	}
 	if i := slices.IndexFunc(m.exclude, matches); i >= 0 {
 		return fmt.Sprintf("scope.exclude %q matches", clip(m.scope.Exclude[i]))
 	}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"trawl/internal/settings"
+	"trawl/internal/sink"
+	"trawl/internal/sink/sqlite"
+	"trawl/internal/spec"
+)
+
+// realWorld wires the servers of the environment.
+func (a *app) realWorld(opts client.Options) world {
+	return world{
+		temporal: func(ctx context.Context) (temporalServer, error) { return dialTemporal(ctx, opts) },
+		store: func(ctx context.Context) (store, error) {
+			return openStore(ctx, a.set.KafkaBrokers, a.set.TopicPrefix)
+		},
+		sink:  a.realSink,
+		now:   time.Now,
+		after: time.After,
+	}
+}
+
+// realSink gives the admin of a kind of sink.
+func (a *app) realSink(kind string) (sink.Admin, error) {
+	switch kind {
+	case spec.SinkSQLite:
+		return sqlite.New(a.set.DataDir), nil
+	case spec.SinkElastic:
+		if a.set.ElasticURL == "" {
+			return nil, fail(exitUsage, "the crawl is in Elasticsearch: set %s to its address", settings.ElasticURL)
+		}
+	}
+	return nil, fail(exitUsage, "the crawl has the sink %q: there is nothing to search", kind)
+}
