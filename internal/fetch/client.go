@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -163,6 +162,7 @@ type call struct {
 	ctx    context.Context
 	conns  int
 	read   atomic.Int64 // body bytes so far
+	wired  bool         // the collector handed it to the transport
 	done   bool         // the answer is complete in res
 	err    error
 }
@@ -207,10 +207,9 @@ func (k *call) finish(ctx context.Context, err error) {
 	if cause := context.Cause(ctx); cause != nil {
 		err = fmt.Errorf("%w (%w)", cause, err)
 	}
-	var parse *url.Error
 	class := classify(err)
-	if errors.As(err, &parse) && parse.Op == "parse" {
-		class = ClassURL
+	if !k.wired && class != ClassAborted {
+		class = ClassURL // the collector could not make a request of it
 	}
 	k.res.Err, k.res.Class = err, class
 	k.res.Resend = errors.Is(err, errResend)

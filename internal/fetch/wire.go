@@ -76,6 +76,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if k == nil {
 		return nil, errors.New("request outside of Client.Do")
 	}
+	k.wired = true
 	w.client.requests.Add(1)
 	res, err := w.client.transport.RoundTrip(req)
 	if err == nil {
@@ -156,28 +157,33 @@ func Gunzip(body []byte, limit int64) (plain []byte, cut bool, err error) {
 	return b.Bytes(), cut, err
 }
 
+// gunzip decodes all members; what follows the last and is none is ignored, as
+// browsers do.
 func gunzip(dst *bytes.Buffer, body []byte, limit int64) (cut bool, err error) {
 	src := bytes.NewReader(body)
 	z, _ := readers.Get().(*gzip.Reader)
 	if z == nil {
-		z, err = gzip.NewReader(src)
-	} else {
-		err = z.Reset(src)
-	}
-	if err != nil {
-		return false, err
+		z = new(gzip.Reader)
 	}
 	defer readers.Put(z)
-	n, err := dst.ReadFrom(io.LimitReader(z, limit+1))
-	if n > limit {
-		dst.Truncate(int(limit))
-		return true, nil
+	for {
+		if err := z.Reset(src); err != nil {
+			return false, err
+		}
+		z.Multistream(false)
+		left := limit - int64(dst.Len())
+		n, err := dst.ReadFrom(io.LimitReader(z, left+1))
+		if n > left {
+			dst.Truncate(int(limit))
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if !isGzip(body[len(body)-src.Len():]) {
+			return false, nil
+		}
 	}
-	if errors.Is(err, gzip.ErrHeader) && n > 0 {
-		// What follows the first member is no gzip: ignored, as browsers do.
-		err = nil
-	}
-	return false, err
 }
 
 func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
