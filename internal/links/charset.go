@@ -193,13 +193,16 @@ func guess(body []byte) string {
 	if err != nil {
 		return fallback
 	}
-	best, sure := fallback, certainty-1
+	best, sure := "", certainty
 	for _, r := range results {
 		name := canonicalName(detectorName(r.Charset))
-		if name == "" || name == nameUTF8 || r.Confidence < sure || (r.Confidence == sure && best <= name) {
+		if name == "" || name == nameUTF8 || r.Confidence < sure || (r.Confidence == sure && best != "" && best <= name) {
 			continue
 		}
 		best, sure = name, r.Confidence
+	}
+	if best == "" {
+		return fallback
 	}
 	return best
 }
@@ -265,17 +268,22 @@ func ascii(s string) bool {
 	return true
 }
 
-// escapeHigh encodes the bytes that are not ASCII, and the number sign that an
-// escaped character brings with it.
+// escapeHigh encodes the bytes that are not ASCII, and the whole of a character
+// reference: the encoder put it for a character that the charset does not have,
+// for the query itself holds no number sign.
 func escapeHigh(b *strings.Builder, s string) {
 	const digits = "0123456789ABCDEF"
+	reference := false
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; c >= utf8.RuneSelf || c == '#' {
+		c := s[i]
+		reference = reference || strings.HasPrefix(s[i:], "&#")
+		if c >= utf8.RuneSelf || (reference && (c == '&' || c == '#' || c == ';')) {
 			b.WriteByte('%')
 			b.WriteByte(digits[c>>4])
 			b.WriteByte(digits[c&15])
+			reference = reference && c != ';'
 			continue
 		}
-		b.WriteByte(s[i])
+		b.WriteByte(c)
 	}
 }

@@ -24,8 +24,8 @@ func HTML(dst []Found, base weburl.URL, body []byte, opt Options) ([]Found, Meta
 			return f.done()
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
-			if string(name) == "noframes" {
-				z.NextIsNotRawText() // we are the reader without frames
+			if string(name) == "noscript" || string(name) == "noframes" {
+				z.NextIsNotRawText() // we are the reader without scripts and frames
 			}
 			if more {
 				based = f.tag(z, tagOf(name), based)
