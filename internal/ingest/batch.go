@@ -50,6 +50,9 @@ func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration) (
 	b := &batch{from: from, next: from, high: -1, shrink: -1}
 	size, started := 0, time.Now()
 	add := func(r kafkalog.Record) error {
+		if r.Offset < b.next {
+			return nil // of a compressed batch that begins before
+		}
 		if size >= m.cfg.BatchBytes || len(b.ops)+len(b.failures) >= m.cfg.BatchCount {
 			return errFull
 		}

@@ -81,7 +81,7 @@ type Config struct {
 	BatchAge   time.Duration // how long a batch may grow while the log has more: 1 s
 	FetchBytes int           // asked of Kafka at once: 4 MiB
 	MaxRecord  int           // bytes of a record's value or a document; larger is class 4: 32 MiB
-	CallLimit  time.Duration // of one call of the source, the sink or the errors topic: 2 min
+	CallLimit  time.Duration // of one call of the source, the sink or the errors topic: 1 min
 	Resends    int           // of items that the sink was too busy for: 5
 
 	// TransformLimit bounds one call of the transform; beyond it the record
@@ -134,7 +134,7 @@ func New(cfg Config, source Source, transform TransformFunc, to sink.Sink, error
 	setDefault(&cfg.BatchAge, time.Second)
 	setDefault(&cfg.FetchBytes, 4<<20)
 	setDefault(&cfg.MaxRecord, 32<<20)
-	setDefault(&cfg.CallLimit, 2*time.Minute)
+	setDefault(&cfg.CallLimit, time.Minute)
 	setDefault(&cfg.Resends, 5)
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -390,6 +390,9 @@ func (s *slice) load() {
 		return
 	}
 	b.todo = b.todo[1:]
+	if s.retry.State == Load.String() {
+		s.retry = contract.RetryState{} // it moves again
+	}
 	s.take(p, results)
 	if len(b.todo) == 0 {
 		s.loaded()
@@ -469,21 +472,33 @@ func allBusy(p part, results []sink.Result) (Class, string) {
 
 // narrow halves a refused request until the poison stands alone. A single
 // document that is too large is isolated; a single one that makes a bad request
-// waits for an operator.
+// waits for an operator. A 429 that lasts may mean a request above the sink's
+// memory limit, a connection that breaks each time one above the size limit.
 func (s *slice) narrow(class Class, text string, err error) {
-	e, ok := errors.AsType[*sink.RequestError](err)
-	p := s.batch.todo[0]
+	status := 0
+	if e, ok := errors.AsType[*sink.RequestError](err); ok {
+		status = e.Status
+	}
+	single := len(s.batch.todo[0].ops) == 1
 	switch {
-	case !ok:
-	case len(p.ops) > 1 && (e.Status == 413 || e.Status == 400 || e.Status == 429 && s.retry.Attempts >= lasting):
-		half := len(p.ops) / 2
-		s.batch.todo = append([]part{{p.ops[:half], p.resends}, {p.ops[half:], p.resends}}, s.batch.todo[1:]...)
+	case !single && (status == 413 || status == 400):
+		s.halve()
 		return
-	case e.Status == 413:
+	case status == 413:
 		s.isolate(MessageTooBig, text, err)
 		return
 	}
 	s.wait(class, text, retryAfter(err))
+	if !single && s.retry.Attempts >= lasting && (status == 429 || class == Network) {
+		s.halve()
+	}
+}
+
+// halve replaces the first part by its halves.
+func (s *slice) halve() {
+	p := s.batch.todo[0]
+	half := len(p.ops) / 2
+	s.batch.todo = append([]part{{p.ops[:half], p.resends}, {p.ops[half:], p.resends}}, s.batch.todo[1:]...)
 }
 
 // isolate makes a failure of what cannot pass: in load the one document of the
@@ -492,6 +507,10 @@ func (s *slice) isolate(class Class, text string, err error) {
 	switch s.state {
 	case Load:
 		p := s.batch.todo[0]
+		if len(p.ops) > 1 {
+			s.halve()
+			return
+		}
 		r := sink.Result{Reason: text}
 		if e, ok := errors.AsType[*sink.RequestError](err); ok {
 			r.Status, r.Type = e.Status, e.Type

@@ -54,16 +54,16 @@ type Action int
 
 // The actions.
 const (
-	undefined   Action = iota
-	Proceed            // go to the next state
-	Advance            // everything up to the batch's end is acknowledged: the position moves, then the next state
-	Retry              // wait with growing pauses, then the same work again
-	Reset              // forget what is in flight, make fresh clients, begin again at the position
-	Reposition         // ask the log for its bounds and move the position by policy
-	Isolate            // state the failing record alone in the errors topic and go on with the others
-	Shrink             // state a pointer in place of the record that is too big for the errors topic
-	Narrow             // 413, 400 and a lasting 429: halve the request until the poison stands alone; else as Retry
-	Impossible         // see Why; handled as Reset
+	undefined  Action = iota
+	Proceed           // go to the next state
+	Advance           // everything up to the batch's end is acknowledged: the position moves, then the next state
+	Retry             // wait with growing pauses, then the same work again
+	Reset             // forget what is in flight, make fresh clients, begin again at the position
+	Reposition        // ask the log for its bounds and move the position by policy
+	Isolate           // state the failing record alone in the errors topic and go on with the others
+	Shrink            // state a pointer in place of the record that is too big for the errors topic
+	Narrow            // as Retry, but 413, 400, a lasting 429 or broken connection halve the request until the poison stands alone
+	Impossible        // see Why; handled as Reset
 )
 
 var actionNames = map[Action]string{
@@ -138,7 +138,7 @@ var table = [states][events]Step{
 		Event(PartitionNotFound): {Impossible, Extract, whyKafka},
 		Event(MessageTooBig):     {Isolate, Errors, "one document that is too large for the sink"},
 		Event(OffsetNotFound):    {Impossible, Extract, whyKafka},
-		Event(Network):           {Retry, Load, "the write may have happened; doing it again changes nothing"},
+		Event(Network):           {Narrow, Load, "the write may have happened; doing it again changes nothing"},
 		Event(InvalidFormat):     {Impossible, Extract, whyDecoded},
 		Event(InvalidEvent):      {Impossible, Extract, whyDecoded},
 		Event(TransformFailed):   {Impossible, Extract, whyDecoded},
