@@ -1,0 +1,90 @@
+# Everything that is done with this repository. "make help" lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -ec
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+TOOLS := $(CURDIR)/.cache/tools
+GOLANGCI_VERSION := v2.15.0
+WORKFLOWCHECK_VERSION := v0.6.0
+GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+WORKFLOWCHECK := $(TOOLS)/workflowcheck-$(WORKFLOWCHECK_VERSION)
+MAX_BINARY := 41943040 # 40 MB
+
+# Counts the packages that "go build -v" names, and lets everything else pass.
+COUNT := awk '/^[a-z0-9.-]+(\/[A-Za-z0-9._~-]+)*$$/ { n++; if (n % 50 == 0) print "  " n " packages compiled"; next } { print }'
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## Build bin/worker and bin/starter
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/worker ./worker
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/starter ./starter
+
+.PHONY: build-dev
+build-dev: ## Build bin/trawl-dev and bin/demo (minutes, the first time)
+	@echo "Building the development stack. It contains the Temporal server: some 2,000 packages, minutes on a cold machine, seconds after that."
+	cd dev && go build -v -trimpath -o ../bin/trawl-dev . 2>&1 | $(COUNT)
+	cd dev && go build -trimpath -o ../bin/demo ./cmd/demo
+
+.PHONY: demo
+demo: build build-dev ## Crawl the bundled sample site, compare, search, stop
+	bin/demo
+
+.PHONY: up
+up: build build-dev ## Start the stack and a worker, and leave them running
+	bin/demo up
+
+.PHONY: down
+down: ## Stop what "make up" started
+	@test -x bin/demo || { echo "there is no bin/demo, so \"make up\" was not run here"; exit 1; }
+	bin/demo down
+
+.PHONY: test
+test: ## Test the main module, with the race detector; needs no server
+	go test -race ./...
+
+.PHONY: test-stack
+test-stack: build build-dev ## Test what needs the embedded servers
+	cd dev && go test ./...
+
+.PHONY: lint
+lint: $(GOLANGCI) $(WORKFLOWCHECK) ## Formatting, linters, workflow determinism of the main module
+	$(GOLANGCI) run ./...
+	$(WORKFLOWCHECK) ./workflows/...
+
+.PHONY: lint-dev
+lint-dev: $(GOLANGCI) ## The same linters on the development module
+	cd dev && $(GOLANGCI) run -c ../.golangci.yml ./...
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format everything
+	$(GOLANGCI) fmt ./...
+	cd dev && $(GOLANGCI) fmt -c ../.golangci.yml ./...
+
+.PHONY: size
+size: build ## Refuse a worker or starter of 40 MB or more
+	@for f in bin/worker bin/starter; do \
+		n=$$(stat -c %s $$f); echo "$$f: $$n bytes"; \
+		if [ $$n -ge $(MAX_BINARY) ]; then echo "$$f is too large: the limit is $(MAX_BINARY) bytes"; exit 1; fi; \
+	done
+
+.PHONY: bench
+bench: ## Run the Go benchmarks of the main module
+	go test -run '^$$' -bench . ./...
+
+.PHONY: clean
+clean: ## Remove what was built, but not the tools
+	rm -rf bin dist
+
+$(GOLANGCI):
+	@echo "Building golangci-lint $(GOLANGCI_VERSION), once."
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(TOOLS)/golangci-lint $@
+
+$(WORKFLOWCHECK):
+	GOBIN=$(TOOLS) go install go.temporal.io/sdk/contrib/tools/workflowcheck@$(WORKFLOWCHECK_VERSION)
+	mv $(TOOLS)/workflowcheck $@
