@@ -75,7 +75,7 @@ func yamlScalar(k Key, v string) string {
 	if err != nil {
 		return fmt.Sprintf("%q", v)
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimRight(string(out), "\n")
 }
 
 // styleOf keeps a scalar on one line.

@@ -285,13 +285,13 @@ func suggest(section, name string) string {
 	return sectionRemedy(section)
 }
 
-// near: at most two edits apart, and fewer than half of the word.
+// near: at most two edits apart, and half of the word.
 func near(a, b string) bool {
 	if len(b) > 40 {
 		return false
 	}
 	d := distance(strings.ReplaceAll(a, "-", "_"), strings.ReplaceAll(strings.ToLower(b), "-", "_"))
-	return d <= 2 && d*2 < len(a)
+	return d <= 2 && d*2 <= len(a)
 }
 
 func distance(a, b string) int {
