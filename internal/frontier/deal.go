@@ -46,27 +46,21 @@ func (s *State) Deal(now time.Time, in contract.ExpandInput) contract.ExpandResu
 	if in.Grant.Number > 0 {
 		granted = in.Grant.Total - res.Totals.Spent - in.OpenLocators
 	}
-	res.NextDue = s.nextDue()
+	working := in.OpenBatches > 0 || in.OpenLocators > 0
 	switch {
-	case res.Totals.Pending == 0:
-		if in.OpenBatches == 0 {
-			res.Verdict = contract.VerdictIdle
-		}
-		return res
-	case granted <= 0:
-		if in.OpenBatches == 0 && in.OpenLocators == 0 {
-			res.Verdict = contract.VerdictStarved
-		}
-		return res
-	case in.OpenBatches >= maxOpen:
-		return res
+	case res.Totals.Pending == 0 && !working:
+		res.Verdict = contract.VerdictIdle
+	case res.Totals.Pending > 0 && granted <= 0 && !working:
+		res.Verdict = contract.VerdictStarved
+	case res.Totals.Pending > 0 && granted > 0 && in.OpenBatches < maxOpen:
+		d.room = int(min(int64(d.room), granted))
+		d.fillAny()
 	}
-	d.room = int(min(int64(d.room), granted))
-	d.fillAny()
 	if d.locators > 0 {
 		res.Verdict, res.Batch = contract.VerdictBatch, d.batch()
 		res.More = in.OpenBatches+1 < maxOpen && granted > int64(d.locators) && d.more()
 	}
+	res.NextDue = s.nextDue()
 	if err := s.pool.trim(); d.err == nil {
 		d.err = err
 	}
