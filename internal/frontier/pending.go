@@ -126,7 +126,7 @@ func (q *spilling) empty() bool {
 }
 
 func (q *spilling) push(r record) error {
-	if q.spilled.empty() {
+	if q.spilled.empty() && len(q.tail) == 0 {
 		q.window = append(q.window, r)
 	} else {
 		q.tail = append(q.tail, r)

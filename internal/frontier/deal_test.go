@@ -1,0 +1,635 @@
+package frontier
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"trawl/internal/contract"
+)
+
+// shard is a State with facts stated to it, one offset after the other.
+type shard struct {
+	*State
+	t testing.TB
+}
+
+func newShard(t testing.TB, o Options) shard {
+	if o.ScratchDir == "" {
+		o.ScratchDir = t.TempDir()
+	}
+	s := shard{New(o), t}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s shard) states(facts ...Fact) shard {
+	for _, f := range facts {
+		if err := fold(s.State, s.Position(), f); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if s.Invalid() > 0 {
+		s.t.Fatalf("%d invalid facts", s.Invalid())
+	}
+	return s
+}
+
+func (s shard) found(host string, n int) shard {
+	for i := range n {
+		s.states(Discovered{URL: fmt.Sprintf("http://%s/%d", host, i)})
+	}
+	return s
+}
+
+func busySet(slots ...int) contract.SlotSet {
+	b := make(contract.SlotSet, contract.Slots/8)
+	for _, slot := range slots {
+		b[slot>>3] |= 1 << (slot & 7)
+	}
+	return b
+}
+
+func urlsOf(b *contract.Batch) (urls []string) {
+	if b == nil {
+		return nil
+	}
+	for _, h := range b.Hosts {
+		for _, it := range h.Items {
+			urls = append(urls, h.Scheme+"://"+h.Host+it.Path)
+		}
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+var noon = at(epoch)
+
+func TestDealFirstBatch(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Delay: time.Second, Parallelism: 2})
+	s.states(
+		Discovered{URL: "https://a.example/x?y=1&z", Depth: 2, Hop: 1},
+		Discovered{URL: "http://a.example/", Depth: 0},
+		Robots{Host: "a.example", Scheme: "https", CrawlDelay: 3 * time.Second, Expiry: noon.Add(time.Hour)},
+		Streak{Host: "a.example", Errors: 2},
+	)
+	res := s.Deal(noon, contract.ExpandInput{Number: 7, Careful: busySet(SlotOf("a.example"))})
+	want := &contract.Batch{
+		Number: 7, TimeBox: 15 * time.Second, Slots: []int{SlotOf("a.example")}, Locators: 2, HostCount: 1,
+		Hosts: []contract.BatchHost{
+			{
+				Scheme: "https", Host: "a.example", DelayMS: 3000, Parallelism: 2, RobotsAt: 2, Streak: 2, Careful: true,
+				Items: []contract.Item{{Path: "/x?y=1&z", Depth: 2, Hop: 1}},
+			},
+			{
+				Scheme: "http", Host: "a.example", DelayMS: 3000, Parallelism: 2, RobotsAt: 2, Streak: 2, Careful: true,
+				Items: []contract.Item{{Path: "/"}},
+			},
+		},
+	}
+	if res.Verdict != contract.VerdictBatch || !reflect.DeepEqual(res.Batch, want) || res.More {
+		t.Errorf("Deal = %+v\nbatch %+v\n want %+v", res, res.Batch, want)
+	}
+	later := s.Deal(noon.Add(2*time.Hour), contract.ExpandInput{Number: 8})
+	if later.Batch.Hosts[0].RobotsAt != -1 {
+		t.Error("expired rules are used")
+	}
+}
+
+func TestDealVerdicts(t *testing.T) {
+	a := Discovered{URL: "http://a.example/"}
+	slot := SlotOf("a.example")
+	grant := func(total int64) contract.Grant { return contract.Grant{Number: 1, Total: total} }
+	cases := []struct {
+		name    string
+		facts   []Fact
+		in      contract.ExpandInput
+		verdict string
+		next    time.Time
+	}{
+		{"empty log", nil, contract.ExpandInput{}, contract.VerdictIdle, time.Time{}},
+		{"empty log, something open", nil, contract.ExpandInput{OpenBatches: 1}, contract.VerdictLater, time.Time{}},
+		{"due", []Fact{a}, contract.ExpandInput{}, contract.VerdictBatch, time.Time{}},
+		{"slot busy", []Fact{a}, contract.ExpandInput{Busy: busySet(slot), OpenBatches: 1}, contract.VerdictLater, time.Time{}},
+		{"other slot busy", []Fact{a}, contract.ExpandInput{Busy: busySet(slot ^ 1)}, contract.VerdictBatch, time.Time{}},
+		{"16 open", []Fact{a}, contract.ExpandInput{OpenBatches: 16}, contract.VerdictLater, time.Time{}},
+		{"no grant left", []Fact{a}, contract.ExpandInput{Grant: grant(0)}, contract.VerdictStarved, time.Time{}},
+		{"all of it open", []Fact{a}, contract.ExpandInput{Grant: grant(3), OpenLocators: 3, OpenBatches: 1}, contract.VerdictLater, time.Time{}},
+		{"some grant left", []Fact{a}, contract.ExpandInput{Grant: grant(4), OpenLocators: 3, OpenBatches: 1}, contract.VerdictBatch, time.Time{}},
+		{"no grant and nothing to do", nil, contract.ExpandInput{Grant: grant(0)}, contract.VerdictIdle, time.Time{}},
+		{"fetched", []Fact{a, Fetched{URL: a.URL, Round: 1, Status: 200}}, contract.ExpandInput{}, contract.VerdictIdle, time.Time{}},
+		{
+			"try later", []Fact{a, Tried{URL: a.URL, Number: 1, NextDue: noon.Add(time.Minute)}},
+			contract.ExpandInput{}, contract.VerdictLater, noon.Add(time.Minute),
+		},
+		{
+			"try now", []Fact{a, Tried{URL: a.URL, Number: 1, NextDue: noon}},
+			contract.ExpandInput{}, contract.VerdictBatch, time.Time{},
+		},
+		{
+			"tries exhausted", []Fact{a, Tried{URL: a.URL, Number: 3, NextDue: noon}},
+			contract.ExpandInput{}, contract.VerdictIdle, time.Time{},
+		},
+		{
+			"blocked", []Fact{a, Blocked{Host: "a.example", Until: noon.Add(time.Minute)}},
+			contract.ExpandInput{}, contract.VerdictLater, noon.Add(time.Minute),
+		},
+		{
+			"the latest part counts", []Fact{
+				a, Blocked{Host: "a.example", Part: 1, Until: noon.Add(time.Minute)}, Blocked{Host: "a.example", Until: noon.Add(time.Second)},
+			},
+			contract.ExpandInput{}, contract.VerdictLater, noon.Add(time.Minute),
+		},
+		{
+			"block over", []Fact{a, Blocked{Host: "a.example", Until: noon}},
+			contract.ExpandInput{}, contract.VerdictBatch, time.Time{},
+		},
+		{
+			"a block for ever ends in a day", []Fact{a, Blocked{Host: "a.example", Until: noon.Add(9000 * time.Hour), When: noon}},
+			contract.ExpandInput{}, contract.VerdictLater, noon.Add(24 * time.Hour),
+		},
+		{"parked", []Fact{a, Parked{Host: "a.example"}}, contract.ExpandInput{}, contract.VerdictIdle, time.Time{}},
+		{"ten redirects", []Fact{Discovered{URL: a.URL, Hop: 10}}, contract.ExpandInput{}, contract.VerdictIdle, time.Time{}},
+		{"too deep", []Fact{Discovered{URL: a.URL, Depth: 4}}, contract.ExpandInput{}, contract.VerdictIdle, time.Time{}},
+		{
+			"cut, then known at a lesser depth", []Fact{
+				Discovered{URL: a.URL, Depth: 3}, Fetched{URL: a.URL, Status: 200, Depth: 3, CutDepth: true}, Discovered{URL: a.URL, Depth: 2},
+			},
+			contract.ExpandInput{}, contract.VerdictBatch, time.Time{},
+		},
+		{
+			"not cut, then known at a lesser depth", []Fact{
+				Discovered{URL: a.URL, Depth: 3}, Fetched{URL: a.URL, Status: 200, Depth: 3}, Discovered{URL: a.URL, Depth: 2},
+			},
+			contract.ExpandInput{}, contract.VerdictIdle, time.Time{},
+		},
+		{
+			"a late try after the answer", []Fact{a, Fetched{URL: a.URL, Status: 200}, Tried{URL: a.URL, Number: 1, NextDue: noon}},
+			contract.ExpandInput{}, contract.VerdictIdle, time.Time{},
+		},
+		{
+			"a late reset after parking", []Fact{a, Parked{Host: "a.example"}, Streak{Host: "a.example"}, a},
+			contract.ExpandInput{}, contract.VerdictIdle, time.Time{},
+		},
+	}
+	for _, window := range []int{0, -1, 1} {
+		for _, c := range cases {
+			s := newShard(t, Options{Depth: 3, Delay: time.Second, WindowURLs: window}).states(c.facts...)
+			res := s.Deal(noon, c.in)
+			if res.Verdict != c.verdict || !res.NextDue.Equal(c.next) || (res.Batch != nil) != (c.verdict == contract.VerdictBatch) {
+				t.Errorf("%s: %s, next due %v; want %s, %v", c.name, res.Verdict, res.NextDue, c.verdict, c.next)
+			}
+		}
+	}
+}
+
+func TestRaisedLimitsReviveLocators(t *testing.T) {
+	facts := []Fact{
+		Discovered{URL: "http://a.example/deep", Depth: 2},
+		Discovered{URL: "http://a.example/cut", Depth: 1},
+		Fetched{URL: "http://a.example/cut", Status: 200, Depth: 1, CutDepth: true},
+		Discovered{URL: "http://a.example/tried"},
+		Tried{URL: "http://a.example/tried", Number: 2, Class: "dns", NextDue: noon},
+	}
+	low := newShard(t, Options{Depth: 1, Tries: 2, Delay: time.Second}).states(facts...)
+	res := low.Deal(noon, contract.ExpandInput{})
+	want := contract.Totals{
+		Locators: 3, Fetched: 1, Spent: 1, Status: map[string]int64{"2xx": 1}, Refused: map[string]int64{"depth": 1},
+		GivenUp: map[string]int64{"dns": 1}, Tries: 2, Hosts: 1, CutDepth: 1,
+	}
+	if res.Verdict != contract.VerdictIdle || !reflect.DeepEqual(res.Totals, want) {
+		t.Errorf("Deal = %+v, want idle with %+v", res, want)
+	}
+	high := newShard(t, Options{Depth: 2, Tries: 3, Delay: time.Second}).states(facts...)
+	res = high.Deal(noon, contract.ExpandInput{})
+	got := urlsOf(res.Batch)
+	if want := []string{"http://a.example/cut", "http://a.example/deep", "http://a.example/tried"}; !slices.Equal(got, want) {
+		t.Errorf("dealt %v, want %v", got, want)
+	}
+	for _, it := range res.Batch.Hosts[0].Items {
+		if it.Path == "/cut" && it.Round != 2 || it.Path == "/tried" && it.Try != 2 {
+			t.Errorf("item %+v", it)
+		}
+	}
+}
+
+func TestRecrawlCarriesValidators(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Delay: time.Second, Horizon: noon.Add(24 * time.Hour), WindowURLs: 1})
+	s.states(
+		Discovered{URL: "http://a.example/"},
+		Fetched{URL: "http://a.example/", Status: 200, ETag: `"e"`, LastModified: "Tue", NextDue: noon.Add(time.Hour)},
+		Discovered{URL: "http://a.example/2"},
+		Fetched{URL: "http://a.example/2", Status: 200, NextDue: noon.Add(48 * time.Hour)}, // beyond the horizon
+	)
+	if res := s.Deal(noon, contract.ExpandInput{}); res.Verdict != contract.VerdictLater || !res.NextDue.After(noon) {
+		t.Errorf("Deal = %+v", res)
+	}
+	res := s.Deal(noon.Add(time.Hour), contract.ExpandInput{})
+	want := []contract.Item{{Path: "/", Round: 2, ETag: `"e"`, LastModified: "Tue"}}
+	if res.Batch == nil || !reflect.DeepEqual(res.Batch.Hosts[0].Items, want) {
+		t.Errorf("Deal = %+v", res.Batch)
+	}
+}
+
+func TestHostsGetTheirTimeBox(t *testing.T) {
+	for delay, want := range map[time.Duration]int{
+		time.Second: 15, 4 * time.Second: 3, 15 * time.Second: 1, time.Minute: 1, time.Millisecond: 40,
+	} {
+		s := newShard(t, Options{Depth: -1, Delay: delay}).found("a.example", 40)
+		if res := s.Deal(noon, contract.ExpandInput{}); res.Batch.Locators != want {
+			t.Errorf("delay %v: %d locators, want %d", delay, res.Batch.Locators, want)
+		}
+	}
+	s := newShard(t, Options{Depth: -1, Delay: time.Second, HostErrors: 5}).found("a.example", 40)
+	s.states(Streak{Host: "a.example", Errors: 3})
+	if res := s.Deal(noon, contract.ExpandInput{}); res.Batch.Locators != 2 {
+		t.Errorf("%d locators of a host that is parked after two more errors", res.Batch.Locators)
+	}
+}
+
+func TestSlowHostsGetBatchesOfTheirOwn(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Delay: time.Second})
+	for i := range 20 {
+		s.found(fmt.Sprintf("fast%d.example", i), 3)
+		slow := fmt.Sprintf("slow%d.example", i)
+		s.found(slow, 3).states(Robots{Host: slow, CrawlDelay: 10 * time.Second, Expiry: noon.Add(time.Hour)})
+		s.found("failing"+slow, 3).states(Streak{Host: "failing" + slow, Errors: 1})
+	}
+	for number := range int64(8) {
+		res := s.Deal(noon, contract.ExpandInput{Number: number})
+		kinds := map[bool]int{}
+		for _, h := range res.Batch.Hosts {
+			kinds[strings.Contains(h.Host, "slow")]++
+		}
+		if len(kinds) != 1 || kinds[number%4 == 3] == 0 || !res.More {
+			t.Errorf("batch %d: %v", number, kinds)
+		}
+	}
+}
+
+func TestBatchBounds(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, BatchBytes: 20_000})
+	for i := range 300 {
+		s.states(Discovered{URL: fmt.Sprintf("http://%d.example/%s?a&b&c", i%40, strings.Repeat("x", i))})
+	}
+	res := s.Deal(noon, contract.ExpandInput{Number: 1})
+	text, err := json.Marshal(res.Batch)
+	if err != nil || len(text) > 20_500 || len(text) < 15_000 || !res.More {
+		t.Errorf("batch of %d bytes, more %v, %v", len(text), res.More, err)
+	}
+	s = newShard(t, Options{Depth: -1, BatchBytes: 1000}).states(Discovered{URL: "http://a.example/" + strings.Repeat("x", 9000)})
+	if res := s.Deal(noon, contract.ExpandInput{}); res.Verdict != contract.VerdictBatch {
+		t.Error("a locator longer than a batch is never dealt")
+	}
+	s = newShard(t, Options{Depth: -1}).found("a.example", 600)
+	if res := s.Deal(noon, contract.ExpandInput{Grant: contract.Grant{Number: 1, Total: 7}, OpenBatches: 1, OpenLocators: 2}); res.Batch.Locators != 5 || res.More {
+		t.Errorf("%d locators, more %v; 5 are granted", res.Batch.Locators, res.More)
+	}
+}
+
+func TestPagesPerHost(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, PagesPerHost: 3, Parallelism: 8}).found("a.example", 10)
+	res := s.Deal(noon, contract.ExpandInput{})
+	if res.Batch.Locators != 3 {
+		t.Fatalf("%d locators, the cap is 3", res.Batch.Locators)
+	}
+	for _, u := range urlsOf(res.Batch) {
+		s.states(Fetched{URL: u, Status: 200})
+	}
+	res = s.Deal(noon, contract.ExpandInput{})
+	if res.Verdict != contract.VerdictIdle || res.Totals.Refused["host-cap"] != 7 || res.Totals.Pending != 0 {
+		t.Errorf("Deal = %+v", res)
+	}
+}
+
+func TestSplitHost(t *testing.T) {
+	o := Options{Depth: -1, Parallelism: 8}
+	known := Robots{Host: "a.example", Expiry: noon.Add(time.Hour)}
+	in := contract.ExpandInput{Number: 5}
+
+	whole := newShard(t, o).found("a.example", 400)
+	if b := whole.Deal(noon, in).Batch; b.Locators != 400 || b.Hosts[0].Part != 0 || b.Hosts[0].Parallelism != 8 {
+		t.Errorf("robots not known: %+v", b)
+	}
+	if b := whole.Deal(noon, contract.ExpandInput{Busy: busySet(PartSlot("a.example", 3))}).Batch; b != nil {
+		t.Error("dealt whole while a part is open")
+	}
+
+	s := newShard(t, o).found("a.example", 4000).states(known)
+	seen := map[string]bool{}
+	used := map[int]bool{}
+	busy := busySet()
+	for range 8 {
+		res := s.Deal(noon, contract.ExpandInput{Number: in.Number, Busy: busy, OpenBatches: len(used)})
+		if res.Batch == nil {
+			t.Fatalf("after %d parts: %+v", len(used), res)
+		}
+		h := res.Batch.Hosts[0]
+		if len(res.Batch.Hosts) != 1 || len(res.Batch.Slots) != 1 || h.Part == 0 || h.Parallelism != 1 ||
+			res.Batch.Slots[0] != PartSlot("a.example", h.Part-1) || used[h.Part] || res.More != (len(used) < 7) {
+			t.Fatalf("part %+v, more %v", res.Batch, res.More)
+		}
+		used[h.Part] = true
+		for _, u := range urlsOf(res.Batch) {
+			if seen[u] {
+				t.Fatalf("%s twice", u)
+			}
+			seen[u] = true
+		}
+		busy[res.Batch.Slots[0]>>3] |= 1 << (res.Batch.Slots[0] & 7)
+	}
+	if len(seen) < 3500 {
+		t.Errorf("%d of 4000 locators in 8 parts", len(seen))
+	}
+	if res := s.Deal(noon, contract.ExpandInput{Busy: busySet(SlotOf("a.example")), OpenBatches: 1}); res.Batch != nil {
+		t.Error("a part was dealt while the host is open")
+	}
+	for name, fact := range map[string]Fact{
+		"blocked once": Blocked{Host: "a.example", Until: noon},
+		"crawl delay":  Robots{Host: "a.example", Expiry: noon.Add(time.Hour), CrawlDelay: time.Second},
+		"expired":      Robots{Host: "a.example", Expiry: noon},
+	} {
+		s := newShard(t, o).found("a.example", 400).states(known, fact)
+		if b := s.Deal(noon, in).Batch; b.Hosts[0].Part != 0 {
+			t.Errorf("%s: still split: %+v", name, b)
+		}
+	}
+}
+
+func TestNoCrumbsOfSplitHosts(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Parallelism: 4, IgnoreRobots: true}).found("a.example", 30)
+	res := s.Deal(noon, contract.ExpandInput{})
+	if res.Batch.Locators != 30 || !slices.Equal(res.Batch.Slots, []int{SlotOf("a.example")}) {
+		t.Fatalf("a small host: %+v", res.Batch)
+	}
+	open := contract.ExpandInput{OpenBatches: 1, Busy: busySet(PartSlot("a.example", 0))}
+	if res := s.Deal(noon, open); res.Batch == nil || len(res.Batch.Slots) != 3 {
+		t.Fatalf("three parts of some seven: %+v", res.Batch)
+	}
+	s = newShard(t, Options{Depth: -1, Parallelism: 4, IgnoreRobots: true}).found("a.example", 15)
+	if res := s.Deal(noon, open); res.Verdict != contract.VerdictLater {
+		t.Fatalf("a crumb was dealt: %+v", res.Batch)
+	}
+	open.OpenBatches = 0 // it cools: nothing is found any more
+	if res := s.Deal(noon, open); res.Verdict != contract.VerdictBatch {
+		t.Fatal("a crumb waits for ever")
+	}
+}
+
+func TestLostFetchesAreBisected(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Delay: time.Millisecond})
+	for i := range 64 {
+		s.states(Discovered{URL: fmt.Sprintf("http://%d.example/", i)})
+	}
+	lost := map[int]int{}
+	for i := range 64 {
+		lost[SlotOf(fmt.Sprintf("%d.example", i))] = 1
+	}
+	for losses, want := range map[int]int{0: 64, 1: 64, 2: 32, 3: 16, 6: 2, 7: 1, 40: 1} {
+		for slot := range lost {
+			lost[slot] = losses
+		}
+		b := s.Deal(noon, contract.ExpandInput{Lost: lost}).Batch
+		if b.Locators != want || len(urlsOf(b)) != want || b.HostCount != want {
+			t.Errorf("%d losses: %d locators of %d hosts, want %d", losses, len(urlsOf(b)), b.HostCount, want)
+		}
+		if stated := b.Hosts[0].Items[0].StateTry; stated != (want == 1) {
+			t.Errorf("%d losses: state try %v", losses, stated)
+		}
+	}
+	// Slots that lost nothing are not dealt together with those that did.
+	for slot := range lost {
+		lost[slot] = 2
+		break
+	}
+	for slot, n := range lost {
+		if n != 2 {
+			delete(lost, slot)
+		}
+	}
+	sizes := map[int]bool{}
+	for n := range int64(4) {
+		sizes[s.Deal(noon, contract.ExpandInput{Number: n, Lost: lost}).Batch.Locators] = true
+	}
+	if !sizes[1] || !sizes[63] || len(sizes) != 2 {
+		t.Errorf("batches of %v, want 1 and 63", sizes)
+	}
+}
+
+// A whole crawl, with batches lost, left over, failing and late, in tiny
+// windows: every locator ends, no slot is open twice, and what was open is what
+// the model says is pending.
+func TestCrawlEnds(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawOptions(t)
+		o.ScratchDir, o.Horizon, o.Shards = dir, time.Time{}, 1
+		s := New(o)
+		defer s.Close()
+		c := &crawl{t: t, s: s, now: noon, open: map[int]bool{}, rnd: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+		for _, u := range worldURLs[:rapid.IntRange(1, 6).Draw(t, "seeds")] {
+			c.state(Discovered{URL: u})
+		}
+		for step := 0; ; step++ {
+			if step > 20_000 {
+				t.Fatalf("no end: %+v", s.Totals())
+			}
+			if c.step() {
+				break
+			}
+		}
+		totals := s.Totals()
+		sum := totals.Fetched
+		for _, n := range totals.Refused {
+			sum += n
+		}
+		for _, n := range totals.GivenUp {
+			sum += n
+		}
+		if totals.Pending != 0 || sum != totals.Locators {
+			t.Fatalf("ended with %+v", totals)
+		}
+		requireDump(t, "at the end", s.dump(worldURLs), model(o, c.log, worldURLs, worldHosts))
+		if s.pool.limit > 0 && s.pool.records > s.pool.limit {
+			t.Fatalf("%d records in memory, limit %d", s.pool.records, s.pool.limit)
+		}
+	})
+}
+
+type crawl struct {
+	t       *rapid.T
+	s       *State
+	rnd     *rand.Rand
+	now     time.Time
+	number  int64
+	open    map[int]bool
+	batches []*contract.Batch
+	log     []logRecord
+}
+
+func (c *crawl) state(f Fact) {
+	key, value := f.Record()
+	r := logRecord{int64(len(c.log)), key, value}
+	c.log = append(c.log, r)
+	foldAll(c.t, c.s, []logRecord{r})
+}
+
+// step is one Expand, and the end of one batch if there was nothing to deal.
+func (c *crawl) step() (idle bool) {
+	c.number++
+	in := contract.ExpandInput{Number: c.number, OpenBatches: len(c.batches)}
+	slots := make([]int, 0, len(c.open))
+	for slot := range c.open {
+		slots = append(slots, slot)
+	}
+	in.Busy = busySet(slots...)
+	res := c.s.Deal(c.now, in)
+	checkBatch(c.t, c.s, res.Batch, c.now)
+	switch res.Verdict {
+	case contract.VerdictIdle:
+		return true
+	case contract.VerdictBatch:
+		for _, slot := range res.Batch.Slots {
+			if c.open[slot] {
+				c.t.Fatalf("slot %d is open twice", slot)
+			}
+			c.open[slot] = true
+		}
+		c.batches = append(c.batches, res.Batch)
+		return false
+	}
+	if len(c.batches) == 0 {
+		if !res.NextDue.After(c.now) {
+			c.t.Fatalf("nothing open, nothing dealt, next due %v at %v, %+v", res.NextDue, c.now, res.Totals)
+		}
+		c.now = res.NextDue
+		return false
+	}
+	i := c.rnd.IntN(len(c.batches))
+	b := c.batches[i]
+	c.batches = slices.Delete(c.batches, i, i+1)
+	c.end(b)
+	for _, slot := range b.Slots {
+		delete(c.open, slot)
+	}
+	return false
+}
+
+// end of a batch: each locator is answered, fails, or is left over.
+func (c *crawl) end(b *contract.Batch) {
+	for _, h := range b.Hosts {
+		if c.rnd.IntN(6) == 0 {
+			c.state(Robots{Host: h.Host, Scheme: h.Scheme, Expiry: c.now.Add(time.Hour)})
+		}
+		for _, it := range h.Items {
+			u := h.Scheme + "://" + h.Host + it.Path
+			c.now = c.now.Add(time.Duration(c.rnd.IntN(300)) * time.Millisecond)
+			switch c.rnd.IntN(10) {
+			case 0: // left over
+			case 1, 2:
+				due := c.now.Add(time.Duration(c.rnd.IntN(60)) * time.Second)
+				c.state(Tried{URL: u, Round: max(it.Round, 1), Number: it.Try + 1, Class: "dns", NextDue: due, When: c.now})
+			case 3:
+				c.state(Blocked{Host: h.Host, Part: h.Part, Until: c.now.Add(20 * time.Second), When: c.now})
+			case 4:
+				c.state(Fetched{URL: u, Round: it.Round, Refusal: "robots", When: c.now, Depth: it.Depth})
+			default:
+				cut := c.s.options.Depth >= 0 && it.Depth >= c.s.options.Depth
+				if !cut {
+					for range 3 {
+						c.state(Discovered{URL: worldURLs[c.rnd.IntN(len(worldURLs))], Depth: it.Depth + 1, Parent: u, When: c.now})
+					}
+				}
+				c.state(Fetched{URL: u, Round: it.Round, Status: 200, When: c.now, Depth: it.Depth, CutDepth: cut})
+			}
+			if c.rnd.IntN(200) == 0 {
+				c.state(Parked{Host: h.Host, When: c.now})
+			}
+			if c.rnd.IntN(20) == 0 { // a late writer
+				late := c.log[c.rnd.IntN(len(c.log))]
+				late.offset = int64(len(c.log))
+				c.log = append(c.log, late)
+				foldAll(c.t, c.s, []logRecord{late})
+			}
+		}
+	}
+}
+
+func BenchmarkFoldDiscovered(b *testing.B) {
+	const n = 1 << 20
+	keys, values := make([][]byte, n), make([][]byte, n)
+	for i := range n {
+		keys[i], values[i] = Discovered{
+			URL: fmt.Sprintf("https://host%d.example/section/%d/page-%d.html", i%1000, i%37, i), Depth: i % 7,
+			Parent: "https://host.example/section/parent.html", How: HowLink, When: noon,
+		}.Record()
+	}
+	for _, window := range []int{0, -1} {
+		b.Run(fmt.Sprint("window=", window), func(b *testing.B) {
+			s := New(Options{Depth: -1, Delay: time.Second, WindowURLs: window, ScratchDir: b.TempDir()})
+			defer s.Close()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				if i%n == 0 && i > 0 {
+					s.Reset()
+				}
+				if err := s.Fold(int64(i), keys[i%n], values[i%n]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("known", func(b *testing.B) {
+		s := New(Options{Depth: -1, Delay: time.Second, ScratchDir: b.TempDir()})
+		defer s.Close()
+		for i := range n {
+			_ = s.Fold(int64(i), keys[i], values[i])
+		}
+		b.ResetTimer()
+		for i := range b.N {
+			_ = s.Fold(int64(n+i), keys[i%n], values[i%n])
+		}
+	})
+}
+
+func BenchmarkDeal(b *testing.B) {
+	for _, delay := range []time.Duration{0, time.Second} {
+		b.Run(fmt.Sprint("delay=", delay), func(b *testing.B) {
+			s := New(Options{Depth: -1, Delay: delay, Parallelism: 8, IgnoreRobots: true, ScratchDir: b.TempDir()})
+			defer s.Close()
+			for i := range 1_000_000 {
+				if err := fold(s, int64(i), Discovered{URL: fmt.Sprintf("http://host%d.example/%d", i%100_000, i)}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			busy := busySet()
+			for slot := range contract.Slots {
+				if slot%3 > 0 {
+					busy[slot>>3] |= 1 << (slot & 7)
+				}
+			}
+			b.ResetTimer()
+			for i := range b.N {
+				in := contract.ExpandInput{Number: int64(i), Busy: busy, OpenBatches: 5}
+				if delay == 0 {
+					in.Busy = nil
+				}
+				if res := s.Deal(noon, in); res.Batch == nil || res.Batch.Locators < 490 {
+					b.Fatalf("%+v", res)
+				}
+			}
+		})
+	}
+}
