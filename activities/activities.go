@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"trawl/internal/contract"
+	"trawl/internal/fetch/batch"
 	"trawl/internal/frontier"
 	"trawl/internal/kafkalog"
 	"trawl/internal/sink"
@@ -49,11 +50,12 @@ type Activities struct {
 	plans   planCache
 	sinks   sinkCache
 	workers liveWorkers
+	runner  *batch.Runner
 }
 
 // New makes the activities of a worker.
 func New(c Config) *Activities {
-	a := &Activities{Config: c}
+	a := &Activities{Config: c, runner: batch.NewRunner(c.Log, batch.Options{})}
 	a.shards.m = map[string]*ownedShard{}
 	a.specs.m = map[string]*spec.Spec{}
 	a.plans.m = map[string]*plan{}

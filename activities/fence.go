@@ -35,22 +35,27 @@ func newFence(timeout time.Duration, record func(context.Context) error, drain f
 	}
 }
 
-// MaySend says whether a request may start now.
-func (f *fence) MaySend() bool {
+var (
+	errNoBeat = errors.New("no heartbeat was acknowledged yet")
+	errFallen = errors.New("the heartbeat is too old: another worker may have the batch")
+)
+
+// MaySend says whether a request may start now, or why not.
+func (f *fence) MaySend() error {
 	b := f.last.Load()
 	if b == nil {
-		return false
+		return errNoBeat
 	}
 	select {
 	case <-f.fallen:
-		return false
+		return errFallen
 	default:
 	}
 	if time.Since(b.mono) < f.half && f.wall().Sub(b.wall) < f.half {
-		return true
+		return nil
 	}
 	f.fall()
-	return false
+	return errFallen
 }
 
 // Fallen is closed once the fence fell; it does not rise again.
@@ -58,19 +63,32 @@ func (f *fence) Fallen() <-chan struct{} { return f.fallen }
 
 func (f *fence) fall() { f.fallOne.Do(func() { close(f.fallen) }) }
 
-// run beats until ctx ends. The first beat is made at once.
+// first beats until one beat is acknowledged, the fence falls or ctx ends.
+func (f *fence) first(ctx context.Context) {
+	for f.beat(ctx); f.last.Load() == nil; f.beat(ctx) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.fallen:
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// run beats until ctx ends.
 func (f *fence) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		f.beat(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+		f.beat(ctx)
 		if f.last.Load() != nil {
-			f.MaySend() // lets the fence fall in time
+			_ = f.MaySend() // lets the fence fall in time
 		}
 	}
 }

@@ -21,20 +21,20 @@ func TestFenceFallsHalfATimeoutAfterTheLastAcknowledgedBeat(t *testing.T) {
 			}
 			return errors.New("no network")
 		}, func() {})
-		require.False(t, f.MaySend(), "before the first acknowledged beat")
+		require.Error(t, f.MaySend(), "before the first acknowledged beat")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		f.first(ctx)
 		go f.run(ctx, 3*time.Second)
-		synctest.Wait()
-		require.True(t, f.MaySend())
+		require.NoError(t, f.MaySend())
 		ok = false
 		time.Sleep(9 * time.Second)
-		require.True(t, f.MaySend())
+		require.NoError(t, f.MaySend())
 		time.Sleep(2 * time.Second)
-		require.False(t, f.MaySend())
+		require.Error(t, f.MaySend())
 		ok = true
 		time.Sleep(10 * time.Second)
-		require.False(t, f.MaySend(), "a fallen fence does not rise")
+		require.Error(t, f.MaySend(), "a fallen fence does not rise")
 		cancel()
 		synctest.Wait()
 	})
@@ -43,9 +43,9 @@ func TestFenceFallsHalfATimeoutAfterTheLastAcknowledgedBeat(t *testing.T) {
 func TestFenceCountsTheWallClockOfASuspendedMachine(t *testing.T) {
 	f := newFence(20*time.Second, func(context.Context) error { return nil }, func() {})
 	f.beat(t.Context())
-	require.True(t, f.MaySend())
+	require.NoError(t, f.MaySend())
 	f.wall = func() time.Time { return time.Now().Add(time.Minute).Round(0) }
-	require.False(t, f.MaySend())
+	require.Error(t, f.MaySend())
 }
 
 func TestFenceDrainsOnCancelAndFallsWhenTheActivityIsGone(t *testing.T) {
@@ -54,10 +54,10 @@ func TestFenceDrainsOnCancelAndFallsWhenTheActivityIsGone(t *testing.T) {
 	f := newFence(20*time.Second, func(context.Context) error { return err }, func() { drained++ })
 	f.beat(t.Context())
 	require.Equal(t, 1, drained)
-	require.True(t, f.MaySend(), "running requests may finish")
+	require.NoError(t, f.MaySend(), "running requests may finish")
 	err = serviceerror.NewNotFound("activity")
 	f.beat(t.Context())
-	require.False(t, f.MaySend())
+	require.Error(t, f.MaySend())
 	select {
 	case <-f.Fallen():
 	default:

@@ -36,7 +36,7 @@ func CrawlWorkflow(ctx workflow.Context, in contract.CrawlInput) (*contract.Summ
 		return nil, err
 	}
 	if in.State == nil {
-		if err := c.begin(root); err != nil {
+		if err := c.begin(root, ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -168,8 +168,9 @@ func (c *crawl) continueAsNew(ctx, root workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, CrawlType, in)
 }
 
-// begin clears what an earlier run left, seeds, and starts the children.
-func (c *crawl) begin(ctx workflow.Context) error {
+// begin clears what an earlier run left, seeds, and starts the children. Until
+// there are children, a cancellation simply ends the run.
+func (c *crawl) begin(ctx, user workflow.Context) error {
 	c.describe(ctx)
 	ids := []string{LoadsID(c.run.Crawl)}
 	for i := range c.run.Shards {
@@ -178,11 +179,11 @@ func (c *crawl) begin(ctx workflow.Context) error {
 	for p := range c.run.Partitions {
 		ids = append(ids, LoadID(c.run.Crawl, p))
 	}
-	actx := workflow.WithActivityOptions(ctx, sharedOptions("close children of an earlier run"))
+	actx := workflow.WithActivityOptions(user, sharedOptions("close children of an earlier run"))
 	if err := workflow.ExecuteActivity(actx, ActClear, contract.ClearInput{WorkflowIDs: ids}).Get(ctx, nil); err != nil {
 		return err
 	}
-	actx = workflow.WithActivityOptions(ctx, sharedOptions("create topics, state spec and seeds"))
+	actx = workflow.WithActivityOptions(user, sharedOptions("create topics, state spec and seeds"))
 	var seeded contract.SeedResult
 	if err := workflow.ExecuteActivity(actx, ActSeed, contract.SeedInput{Run: c.run, Spec: c.st.Spec}).Get(ctx, &seeded); err != nil {
 		return err

@@ -95,7 +95,7 @@ func (l *load) slice(ctx workflow.Context, cancelled workflow.Channel) {
 	actx = workflow.WithActivityOptions(actx, loadOptions(l.in.Queue, summary))
 	future := workflow.ExecuteActivity(actx, ActLoad, contract.LoadInput{
 		Run: l.in.Run, Partition: l.in.Partition, Position: l.st.Position, TimeBox: loadSlice,
-		IdleWait: l.idle, Until: l.until(), Retry: l.st.Retry,
+		IdleWait: l.idle, Until: l.until(), Retry: l.st.Retry, Ledger: l.st.Ledger,
 	})
 	for !future.IsReady() {
 		sel := workflow.NewSelector(ctx)

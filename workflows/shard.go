@@ -260,6 +260,9 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 	s.failures, s.trouble = 0, ""
 	s.totals, s.lostTail = r.Totals, s.lostTail || r.LostTail
 	s.decide(ctx, r)
+	if p.waits && s.nextAsk.Equal(s.now) && s.end == r.End && s.state != contract.ShardBusy {
+		s.nextAsk = s.now.Add(askAgain) // it waited, or cannot: never spin
+	}
 }
 
 func (s *shard) decide(ctx workflow.Context, r contract.ExpandResult) {

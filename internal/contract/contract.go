@@ -300,6 +300,8 @@ type LoadInput struct {
 	IdleWait  time.Duration `json:"idle_wait"` // return when nothing came for so long
 	Until     int64         `json:"until"`     // end of the drain; -1: none
 	Retry     RetryState    `json:"retry"`
+	// Ledger of everything before Position, for the copy in the group.
+	Ledger Ledger `json:"ledger"`
 }
 
 // RetryState is the retry record of a loader.

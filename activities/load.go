@@ -1,0 +1,224 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"trawl/internal/contract"
+	"trawl/internal/extract"
+	"trawl/internal/ingest"
+	"trawl/internal/kafkalog"
+	"trawl/internal/page"
+	"trawl/internal/sink"
+	"trawl/internal/spec"
+)
+
+const (
+	loadBeat = 2 * time.Second
+	maxSinks = 64
+)
+
+// openSink is an index that is open for writing, shared by the loaders of this
+// worker.
+type openSink struct {
+	sink.Sink
+	users int
+	stale bool
+}
+
+type sinkCache struct {
+	mu sync.Mutex
+	m  map[string]*openSink
+}
+
+func (c *sinkCache) put(s *openSink) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.users--
+	if s.stale && s.users == 0 {
+		_ = s.Close()
+	}
+}
+
+func (c *sinkCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retireAll()
+}
+
+func (c *sinkCache) retireAll() {
+	for key, s := range c.m {
+		delete(c.m, key)
+		s.stale = true
+		if s.users == 0 {
+			_ = s.Close()
+		}
+	}
+}
+
+// openIndex opens the generation's index, creating it if it is not there.
+func (a *Activities) openIndex(ctx context.Context, run contract.Run, s *spec.Spec) (*openSink, error) {
+	index := run.Index(s.Sink.Index)
+	key := s.Sink.Kind + "/" + index
+	a.sinks.mu.Lock()
+	defer a.sinks.mu.Unlock()
+	o := a.sinks.m[key]
+	if o == nil {
+		admin, err := a.Sink(s.Sink.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if err := admin.Prepare(ctx, s.Sink.Index, index, false); err != nil {
+			return nil, err
+		}
+		opened, err := admin.Open(ctx, index)
+		if err != nil {
+			return nil, err
+		}
+		if len(a.sinks.m) >= maxSinks {
+			a.sinks.retireAll()
+		}
+		o = &openSink{Sink: opened}
+		a.sinks.m[key] = o
+	}
+	o.users++
+	return o, nil
+}
+
+// source is one partition of the pages topic.
+type source struct {
+	log       *kafkalog.Log
+	topic     string
+	partition int
+}
+
+func (s source) Read(ctx context.Context, from int64, maxBytes int, maxWait time.Duration, fn func(kafkalog.Record) error) (int64, int64, error) {
+	return s.log.Read(ctx, s.topic, s.partition, from, maxBytes, maxWait, fn)
+}
+
+func (s source) Bounds(ctx context.Context) (int64, int64, error) {
+	return s.log.Bounds(ctx, s.topic, s.partition)
+}
+
+func (s source) Append(ctx context.Context, recs []kafkalog.Record) error {
+	_, err := s.log.Append(ctx, s.topic, s.partition, recs)
+	return err
+}
+
+// pageOps makes ops of page records: a document, or a delete for a page that is
+// gone.
+func pageOps(fields []string) (ingest.TransformFunc, error) {
+	extractor, err := extract.New(fields)
+	if err != nil {
+		return nil, err
+	}
+	return func(rec *kafkalog.Record) (sink.Op, bool, error) {
+		var p page.Page
+		if err := page.Decode(rec.Value, &p); err != nil {
+			return sink.Op{}, false, &ingest.RecordError{Class: ingest.InvalidFormat, Err: err}
+		}
+		doc, kind, err := extractor.Page(&p)
+		if err != nil {
+			return sink.Op{}, false, &ingest.RecordError{Class: ingest.TransformFailed, Err: err}
+		}
+		op := sink.Op{ID: extract.ID(p.URL), Version: extract.Version(&p), Doc: doc, Delete: kind == extract.Delete}
+		return op, kind != extract.NoDocument, nil
+	}, nil
+}
+
+// Load runs the loader of one partition for a time-boxed slice. The position is
+// given and the next one is the answer; the committed offset is a copy for
+// tools, and for a LoadWorkflow that has none yet.
+func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.LoadResult, error) {
+	defer beat(ctx, loadBeat)()
+	s, err := a.specOf(ctx, in.Run)
+	if err != nil {
+		return contract.LoadResult{}, err
+	}
+	to, err := a.openIndex(ctx, in.Run, s)
+	if err != nil {
+		return contract.LoadResult{}, err
+	}
+	defer a.sinks.put(to)
+	var prior contract.Ledger
+	if in.Position < 0 {
+		if in.Position, prior, err = a.committed(ctx, in); err != nil {
+			return contract.LoadResult{}, err
+		}
+	}
+	m, err := a.machine(ctx, in, s, to)
+	if err != nil {
+		return contract.LoadResult{}, err
+	}
+	sctx, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan struct{})
+	defer close(done)
+	go func() { // ends with the slice
+		select {
+		case <-activity.GetWorkerStopChannel(ctx):
+			stop()
+		case <-done:
+		}
+	}()
+	r, err := m.Slice(sctx, in)
+	if err != nil {
+		return r, err
+	}
+	r.Prior = prior
+	a.commit(ctx, in, r)
+	return r, nil
+}
+
+func (a *Activities) machine(ctx context.Context, in contract.LoadInput, s *spec.Spec, to sink.Sink) (*ingest.Machine, error) {
+	ops, err := pageOps(s.Document.Fields)
+	if err != nil {
+		return nil, err
+	}
+	pages := source{a.Log, in.Run.Topic(a.Prefix, contract.TopicPages), in.Partition}
+	failed := source{a.Log, in.Run.Topic(a.Prefix, contract.TopicErrors), in.Partition}
+	return ingest.New(ingest.Config{
+		Topic: pages.topic, Partition: in.Partition, Crawl: in.Run.Crawl, Target: in.Run.Index(s.Sink.Index),
+		Policy: ingest.FromEarliest, Now: clock(ctx), MaxRecord: int(s.Limits.PageSize) + (1 << 20),
+	}, pages, ops, to, failed)
+}
+
+// committed is the copy of the position and ledger in the group, or earliest.
+func (a *Activities) committed(ctx context.Context, in contract.LoadInput) (int64, contract.Ledger, error) {
+	var ledger contract.Ledger
+	topic := in.Run.Topic(a.Prefix, contract.TopicPages)
+	offset, note, ok, err := a.Log.Committed(ctx, in.Run.LoadGroup(a.Prefix), topic, in.Partition)
+	if err != nil || !ok {
+		first, _, berr := a.Log.Bounds(ctx, topic, in.Partition)
+		if err == nil {
+			err = berr
+		}
+		return first, ledger, err
+	}
+	if err := json.Unmarshal([]byte(note), &ledger); err != nil {
+		return 0, ledger, fmt.Errorf("ledger beside the committed offset of %s/%d: %w", topic, in.Partition, err)
+	}
+	return offset, ledger, nil
+}
+
+// commit copies position and ledger for tools. It may fail: it is a copy.
+func (a *Activities) commit(ctx context.Context, in contract.LoadInput, r contract.LoadResult) {
+	if r.Ledger.Offsets == 0 {
+		return
+	}
+	note, err := json.Marshal(in.Ledger.Add(r.Prior).Add(r.Ledger))
+	if err != nil {
+		return
+	}
+	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	topic := in.Run.Topic(a.Prefix, contract.TopicPages)
+	if err := a.Log.Commit(cctx, in.Run.LoadGroup(a.Prefix), topic, in.Partition, r.Position, string(note)); err != nil {
+		a.Logger.Warn("could not copy a loader's position to its group", "topic", topic, "partition", in.Partition, "error", err)
+	}
+}
