@@ -33,7 +33,9 @@ type host struct {
 
 	mu      sync.Mutex
 	streak  int
-	stopped bool // blocked or parked in this batch
+	stopped bool      // blocked or parked in this batch
+	blocked bool      // a block was counted in the streak
+	until   time.Time // of the longest block that was stated
 	part    int
 }
 
@@ -157,12 +159,6 @@ func (h *host) halted() bool {
 	return h.stopped || h.x.soft.Err() != nil
 }
 
-func (h *host) stop() {
-	h.mu.Lock()
-	h.stopped = true
-	h.mu.Unlock()
-}
-
 // turn waits for everything that a request needs: the host's delay, room for
 // its answer, a slot of the worker, and the gate. nil: none may start.
 func (h *host) turn() *turn {
@@ -277,7 +273,7 @@ func (h *host) strike(why string) (streak int) {
 	}
 	h.mu.Unlock()
 	x.out.put(func(p *parcel) {
-		p.streaks[h.key] = max(streak, p.streaks[h.key])
+		p.streaks[h.key] = h.errors()
 		if park {
 			p.addThen(record(frontier.Parked{Host: h.key, Reason: strconv.Itoa(streak) + " errors in a row, the last: " + why, When: x.job.Now()}))
 		}
@@ -292,30 +288,54 @@ func (h *host) succeed() {
 	h.streak = 0
 	h.mu.Unlock()
 	if reset {
-		h.x.out.put(func(p *parcel) { p.streaks[h.key] = 0 })
+		h.x.out.put(func(p *parcel) { p.streaks[h.key] = h.errors() })
 	}
+}
+
+// errors is the streak now; goroutines that count may put in another order.
+func (h *host) errors() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.streak
 }
 
 // block states, at once, that the host wants no requests for a while, and ends
 // its part of the batch. The locator that was asked stays due.
 func (h *host) block(reason string, head http.Header) {
 	x := h.x
+	x.count("blocked:"+reason, false)
 	h.mu.Lock()
-	again := h.stopped
+	first := !h.blocked
+	h.blocked = true
 	h.mu.Unlock()
-	streak := 0
-	if !again {
+	streak := 1
+	if first {
 		streak = h.strike(reason)
 	}
-	h.stop()
 	wait, told := retryAfter(head, x.job.Now())
 	if !told {
-		wait = backoff(max(streak-1, 0), retryAfterMost)
+		wait = backoff(streak-1, retryAfterMost)
 	}
 	now := x.job.Now()
-	x.state(frontier.Blocked{Host: h.key, Part: h.part, Until: now.Add(wait), Reason: reason, When: now})
-	x.out.wake()
-	x.count("blocked:"+reason, false)
+	h.mu.Lock()
+	h.stopped = true
+	longer := now.Add(wait).After(h.until)
+	if longer {
+		h.until = now.Add(wait)
+	}
+	h.mu.Unlock()
+	if longer { // the last fact counts: a shorter wait must not replace a longer one
+		x.out.put(func(p *parcel) {
+			p.blocks[h.key] = frontier.Blocked{Host: h.key, Part: h.part, Until: h.blockedUntil(), Reason: reason, When: now}
+		})
+		x.out.wake()
+	}
+}
+
+func (h *host) blockedUntil() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
 }
 
 // retryAfter reads seconds or a date; the site's own clock is used for a date.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"trawl/internal/frontier"
 	"trawl/internal/kafkalog"
 )
 
@@ -43,6 +44,7 @@ type parcel struct {
 	first   map[place][]kafkalog.Record
 	then    []kafkalog.Record
 	streaks map[string]int
+	blocks  map[string]frontier.Blocked
 	marks   []mark
 	values  [][]byte // of pages
 	pages   int
@@ -50,11 +52,11 @@ type parcel struct {
 }
 
 func newParcel() *parcel {
-	return &parcel{first: map[place][]kafkalog.Record{}, streaks: map[string]int{}}
+	return &parcel{first: map[place][]kafkalog.Record{}, streaks: map[string]int{}, blocks: map[string]frontier.Blocked{}}
 }
 
 func (p *parcel) empty() bool {
-	return len(p.first) == 0 && len(p.then) == 0 && len(p.streaks) == 0
+	return len(p.first) == 0 && len(p.then) == 0 && len(p.streaks) == 0 && len(p.blocks) == 0
 }
 
 func size(r kafkalog.Record) int { return len(r.Key) + len(r.Value) }
@@ -86,7 +88,7 @@ type outbox struct {
 	log    Appender
 	own    place // the shard's partition
 	recent *recent
-	finish func(p *parcel) // turns the streaks into records
+	finish func(p *parcel) // turns streaks and blocks into records
 
 	mu       sync.Mutex
 	cur      *parcel

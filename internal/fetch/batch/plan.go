@@ -17,7 +17,6 @@ type Plan struct {
 	client *fetch.Client
 	agent  string // product token for robots.txt
 	delay  time.Duration
-	tries  int
 	limit  int // of depth; -1: none
 }
 
@@ -36,7 +35,7 @@ func NewPlan(s *spec.Spec, o fetch.Options) (*Plan, error) {
 	o.UserAgent = userAgent(s.Politeness)
 	return &Plan{
 		spec: s, scope: scope, client: fetch.New(o), agent: product(s.Politeness.UserAgent),
-		delay: time.Duration(s.Politeness.Delay), tries: s.Limits.Tries, limit: s.Scope.Depth,
+		delay: time.Duration(s.Politeness.Delay), limit: s.Scope.Depth,
 	}, nil
 }
 

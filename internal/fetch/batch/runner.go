@@ -37,6 +37,8 @@ type Options struct {
 	InFlight int // requests at once, over all batches; 256
 }
 
+const hardAfter = 2 * time.Minute
+
 // Runner runs batches. It holds only caches: any other Runner can run the
 // next batch of the same hosts. It is safe for concurrent use.
 type Runner struct {
@@ -76,7 +78,8 @@ type Job struct {
 	// Now is the time on the Temporal server's clock.
 	Now func() time.Time
 	// HardEnd is when even a flush that is not acknowledged gives up; running
-	// requests are aborted then, too. It must lie within StartToClose.
+	// requests are aborted then, too. It must lie within StartToClose. Zero:
+	// two minutes after the time box.
 	HardEnd time.Time
 	// Beat, if set, is told how many locators were handled so far; for the
 	// summary of a heartbeat. It must not block.
@@ -88,6 +91,9 @@ type Job struct {
 // left over stays due. Its error means that a flush was not acknowledged until
 // HardEnd, so that nothing is known about the last of the facts.
 func (r *Runner) Run(ctx context.Context, job Job) (contract.FetchResult, error) {
+	if job.HardEnd.IsZero() {
+		job.HardEnd = time.Now().Add(job.Batch.TimeBox + hardAfter)
+	}
 	hard, cancelHard := context.WithDeadline(context.WithoutCancel(ctx), job.HardEnd)
 	defer cancelHard()
 	soft, cancelSoft := context.WithTimeout(ctx, job.Batch.TimeBox)
@@ -192,8 +198,12 @@ func (x *run) used(d time.Duration) {
 	x.mu.Unlock()
 }
 
-// finishParcel states the latest streak of each host that changed.
+// finishParcel states the blocks, and the latest streak of each host that
+// changed.
 func (x *run) finishParcel(p *parcel) {
+	for _, b := range p.blocks {
+		p.addThen(record(b))
+	}
 	for host, n := range p.streaks {
 		p.addThen(record(frontier.Streak{Host: host, Errors: n, When: x.job.Now()}))
 	}
