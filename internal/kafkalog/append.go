@@ -122,6 +122,7 @@ func tooLarge(topic string, partition, size int, cause error) error {
 func (l *Log) produceUntil(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
 	p := l.limits.backoff
 	missing := time.Now().Add(l.limits.missing)
+	var reason *Error // of the last try that ctx did not end
 	for {
 		var at int64
 		err := l.run(ctx, "append to", topic, partition, func(ctx context.Context) (err error) {
@@ -130,6 +131,9 @@ func (l *Log) produceUntil(ctx context.Context, topic string, partition int, rec
 		})
 		if err == nil {
 			return at, nil
+		}
+		if ctx.Err() != nil {
+			return -1, l.gaveUp(ctx, reason, err)
 		}
 		switch KindOf(err) {
 		case KindUnavailable, KindNetwork:
@@ -140,11 +144,20 @@ func (l *Log) produceUntil(ctx context.Context, topic string, partition int, rec
 		default:
 			return -1, err
 		}
+		reason, _ = errors.AsType[*Error](err)
 		if p.wait(ctx) != nil {
-			last, _ := errors.AsType[*Error](err)
-			return -1, l.ended(ctx, last)
+			return -1, l.gaveUp(ctx, reason, err)
 		}
 	}
+}
+
+// gaveUp says why there was something to wait for when ctx ended; without an
+// earlier reason err is all there is.
+func (l *Log) gaveUp(ctx context.Context, reason *Error, err error) error {
+	if reason == nil {
+		return err
+	}
+	return l.ended(ctx, reason)
 }
 
 // produce sends one batch once.

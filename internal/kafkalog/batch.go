@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -87,6 +88,9 @@ func (bt *batch) bad(format string, args ...any) error {
 	return &BatchError{bt.base, bt.last, fmt.Errorf(format, args...)}
 }
 
+// check walks all records, so that none of a malformed batch is given.
+func (bt *batch) check(plain []byte) error { return bt.each(plain, math.MaxInt64, nil) }
+
 // each gives the batch's records at or after from. plain is the decompressed
 // payload; the records refer to it.
 func (bt *batch) each(plain []byte, from int64, fn func(Record) error) error {
@@ -146,7 +150,8 @@ type stopped struct {
 
 func (s *stopped) Error() string { return s.err.Error() }
 
-// control tells what a control batch says: an aborted transaction ends.
+// abortMarker tells what a control batch says: its producer's transaction was
+// aborted, and ends here.
 func (bt *batch) abortMarker() bool {
 	abort := false
 	_ = bt.each(bt.payload, bt.base, func(r Record) error {

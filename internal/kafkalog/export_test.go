@@ -8,6 +8,7 @@ func Hasten(l *Log) {
 		missing: 50 * time.Millisecond,
 		stall:   5 * time.Millisecond,
 		topics:  200 * time.Millisecond,
+		soon:    patience{next: time.Millisecond, most: 10 * time.Millisecond},
 		backoff: patience{next: time.Millisecond, most: 10 * time.Millisecond},
 	}
 }

@@ -64,6 +64,7 @@ type limits struct {
 	stall   time.Duration // how long one fetch of ReadRange waits
 	topics  time.Duration // how long to wait for what the controller accepted
 	backoff patience      // of Append
+	soon    patience      // of patiently
 }
 
 var usual = limits{
@@ -71,6 +72,7 @@ var usual = limits{
 	stall:   500 * time.Millisecond,
 	topics:  30 * time.Second,
 	backoff: patience{next: 100 * time.Millisecond, most: 5 * time.Second},
+	soon:    patience{next: 50 * time.Millisecond, most: 500 * time.Millisecond},
 }
 
 // Open makes a Log without any I/O, so it fails on a bad Config only.
@@ -343,11 +345,12 @@ func (p *patience) wait(ctx context.Context) error {
 // that loads, a leader that is elected): a few tries within about two seconds,
 // not an outage's worth.
 func (l *Log) patiently(ctx context.Context, request func() error) error {
-	p := patience{next: 50 * time.Millisecond, most: 500 * time.Millisecond}
+	p := l.limits.soon
 	for try := 1; ; try++ {
 		err := request()
 		code, answered := errors.AsType[kafka.Error](err)
-		if err == nil || !answered || try == 7 {
+		// (kafka-go itself says BrokerNotAvailable when it knows no broker.)
+		if err == nil || !answered || code == kafka.BrokerNotAvailable || try == 7 {
 			return err
 		}
 		if k := kindOfCode(code); k != KindUnavailable && k != KindNetwork {

@@ -86,6 +86,9 @@ func (l *Log) deliverBatch(bt *batch, from int64, fn func(Record) error) error {
 		return err
 	}
 	defer done()
+	if err := bt.check(plain); err != nil {
+		return err
+	}
 	return bt.each(plain, from, fn)
 }
 
