@@ -322,7 +322,7 @@ func (a *app) dryRun(ctx context.Context, s *spec.Spec, o crawlOptions) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		a.say("note: what there is of the name %s is not known: %v", s.Name, err)
+		a.say("note: whether the name %s is taken is not known: %v", s.Name, err)
 	}
 	return a.plan(s, f, o)
 }

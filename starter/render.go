@@ -148,7 +148,7 @@ func ledgerText(l contract.Ledger) string {
 	add(l.Deleted, "deleted")
 	add(l.Superseded, "there already or newer")
 	add(l.NoDocument, "pages without a document")
-	add(l.Errors, "errors")
+	add(l.Errors, "failed")
 	add(l.Skipped, "skipped")
 	return strings.Join(out, ", ")
 }

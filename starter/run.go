@@ -15,6 +15,7 @@ import (
 
 	"trawl/internal/settings"
 	"trawl/internal/sink"
+	"trawl/internal/spec"
 )
 
 // app is what the commands share: streams, settings and the outside world.
@@ -121,11 +122,13 @@ func (a *app) complain(err error, code int) {
 	if errors.Is(err, context.Canceled) {
 		msg = "interrupted"
 	}
-	if strings.Contains(msg, "\n") {
-		msg = "the following is wrong:\n  " + strings.ReplaceAll(msg, "\n", "\n  ")
+	var ps spec.Problems
+	if errors.As(err, &ps) && len(ps) > 1 {
+		msg = "the spec has problems:\n" + msg
 	}
+	msg = strings.ReplaceAll(msg, "\n", "\n  ")
 	if code == exitUsage && !a.started {
-		msg += "\nsee starter --help"
+		msg += "; see starter --help"
 	}
 	fmt.Fprintln(a.err, "starter: "+msg)
 }
@@ -137,10 +140,6 @@ func (a *app) root() *cobra.Command {
 		Long:          "starter starts, watches and steers crawls, and searches what they found.\nWhere the servers are is said by the environment: docs/settings.md.\n\n" + exitTable(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		PersistentPreRun: func(*cobra.Command, []string) {
-			a.started = true
-		},
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print results and errors only")
@@ -150,7 +149,20 @@ func (a *app) root() *cobra.Command {
 		a.searchCmd(), a.showCmd(), a.factsCmd(),
 		a.deleteCmd(), a.validateCmd(), a.versionCmd(),
 	)
+	for _, cmd := range root.Commands() {
+		a.marked(cmd)
+	}
 	return root
+}
+
+// marked notes when a command begins: cobra checks flags and arguments before
+// that, and what it finds is wrong usage.
+func (a *app) marked(cmd *cobra.Command) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.started = true
+		return run(cmd, args)
+	}
 }
 
 // say prints a line for people to stderr, unless they want quiet.
