@@ -40,6 +40,9 @@ type slice struct {
 	retry    contract.RetryState
 
 	batch *batch // in hand, from transform to the position
+	// stated are offsets beyond the position whose failure the errors topic has
+	// acknowledged: a reset does not state them again.
+	stated map[int64]bool
 	ahead *ahead // being extracted
 }
 
@@ -65,7 +68,7 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 	}
 	s := &slice{
 		m: m, ctx: ctx, in: in, deadline: time.Now().Add(in.TimeBox),
-		position: in.Position, end: -1, retry: in.Retry,
+		position: in.Position, end: -1, retry: in.Retry, stated: map[int64]bool{},
 	}
 	s.retry.NextTry = time.Time{}
 	if in.Position < 0 && m.cfg.Policy == FromZero {
@@ -137,6 +140,7 @@ func (s *slice) advance() {
 	s.position = s.batch.next
 	s.ledger = s.ledger.Add(s.batch.ledger)
 	s.batch = nil
+	clear(s.stated)
 }
 
 // fail takes the step of an error.
@@ -488,6 +492,9 @@ func (s *slice) narrow(class Class, text string, err error) {
 		s.isolate(MessageTooBig, text, err)
 		return
 	}
+	if single { // let its neighbours pass
+		s.batch.todo = append(s.batch.todo[1:], s.batch.todo[0])
+	}
 	s.wait(class, text, retryAfter(err))
 	if !single && s.retry.Attempts >= lasting && (status == 429 || class == Network) {
 		s.halve()
@@ -538,23 +545,21 @@ func (s *slice) isolate(class Class, text string, err error) {
 // stateErrors puts the failures of the batch into the errors topic.
 func (s *slice) stateErrors() {
 	b := s.batch
-	now := s.m.cfg.Now()
-	recs := make([]kafkalog.Record, len(b.failures))
-	for i := range b.failures {
-		f := &b.failures[i]
-		if f.fetch {
-			if err := s.original(f); err != nil {
-				s.fail(err)
-				return
-			}
-		}
-		recs[i] = s.m.record(f, b.shrink, now)
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.m.cfg.CallLimit)
-	defer cancel()
-	if err := guard(func() error { return s.m.errors.Append(ctx, recs) }); err != nil {
+	recs, err := s.records()
+	if err != nil {
 		s.fail(err)
 		return
+	}
+	if len(recs) > 0 {
+		ctx, cancel := context.WithTimeout(s.ctx, s.m.cfg.CallLimit)
+		defer cancel()
+		if err := guard(func() error { return s.m.errors.Append(ctx, recs) }); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+	for i := range b.failures {
+		s.stated[b.failures[i].offset] = true
 	}
 	b.failures = nil
 	if len(b.todo) > 0 {
@@ -562,6 +567,25 @@ func (s *slice) stateErrors() {
 		return
 	}
 	s.on(StatedLate)
+}
+
+// records builds what the errors topic does not have yet.
+func (s *slice) records() ([]kafkalog.Record, error) {
+	now := s.m.cfg.Now()
+	var recs []kafkalog.Record
+	for i := range s.batch.failures {
+		f := &s.batch.failures[i]
+		if s.stated[f.offset] {
+			continue
+		}
+		if f.fetch {
+			if err := s.original(f); err != nil {
+				return nil, err
+			}
+		}
+		recs = append(recs, s.m.record(f, s.batch.shrink, now))
+	}
+	return recs, nil
 }
 
 // original reads the record of a refused document again: keeping the bytes of
