@@ -36,16 +36,15 @@ type entry struct {
 
 // fakeLog keeps what was appended, in the order of acknowledgement.
 type fakeLog struct {
-	t        testing.TB
-	mu       sync.Mutex
-	calls    int
-	entries  []entry
-	raw      map[place][]kafkalog.Record
-	failAt   map[int]bool // these calls fail after the broker took the records
-	loseAt   map[int]bool // these calls fail without a trace
-	before   func(n int)  // called before the n-th append, without the lock
-	discard  bool
-	recorded int64
+	t       testing.TB
+	mu      sync.Mutex
+	calls   int
+	entries []entry
+	raw     map[place][]kafkalog.Record
+	failAt  map[int]bool // these calls fail after the broker took the records
+	loseAt  map[int]bool // these calls fail without a trace
+	before  func(n int)  // called before the n-th append, without the lock
+	discard bool
 }
 
 func newFakeLog(t testing.TB) *fakeLog { return &fakeLog{t: t, raw: map[place][]kafkalog.Record{}} }
@@ -69,7 +68,6 @@ func (l *fakeLog) Append(ctx context.Context, topic string, partition int, recs 
 		return 0, errInjected
 	}
 	if l.discard {
-		l.recorded += int64(len(recs))
 		return 0, nil
 	}
 	at := place{topic, partition}
@@ -106,6 +104,13 @@ func (l *fakeLog) ReadAt(_ context.Context, topic string, partition int, offset 
 		return kafkalog.Record{}, false, nil
 	}
 	return recs[offset], true, nil
+}
+
+// count is the number of appends that were tried.
+func (l *fakeLog) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
 }
 
 func (l *fakeLog) all() []entry {

@@ -47,22 +47,22 @@ func TestFlushTimes(t *testing.T) {
 		o, stop := outboxOver(t, l)
 		putPages(o, 0, flushPages-1)
 		time.Sleep(flushAfter - time.Millisecond)
-		if l.calls != 0 {
+		if l.count() != 0 {
 			t.Error("a small parcel was flushed early")
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if l.calls != 2 {
-			t.Errorf("%d appends a second after the first record, want 2", l.calls)
+		if l.count() != 2 {
+			t.Errorf("%d appends a second after the first record, want 2", l.count())
 		}
 		putPages(o, 1000, flushPages)
 		synctest.Wait()
-		if l.calls != 4 {
-			t.Errorf("%d appends after %d pages, want 4", l.calls, flushPages)
+		if l.count() != 4 {
+			t.Errorf("%d appends after %d pages, want 4", l.count(), flushPages)
 		}
 		putPages(o, 2000, 1)
-		if err := stop(); err != nil || l.calls != 6 {
-			t.Errorf("the end flushes: %v, %d appends", err, l.calls)
+		if err := stop(); err != nil || l.count() != 6 {
+			t.Errorf("the end flushes: %v, %d appends", err, l.count())
 		}
 	})
 }
