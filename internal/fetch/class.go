@@ -36,7 +36,6 @@ var (
 	errTotal   = errors.New("request took longer than its deadline")
 	errSlow    = errors.New("body came slower than the least rate")
 	errResend  = errors.New("connection closed by the site while it was reused")
-	errType    = errors.New("type not wanted")
 )
 
 // protocolError marks an answer that broke a rule or a bound of ours.

@@ -149,14 +149,6 @@ func (k *call) decode(coding string) error {
 	return nil
 }
 
-// Gunzip decodes at most limit bytes; cut says that there is more. Body that
-// is not gzip is an error.
-func Gunzip(body []byte, limit int64) (plain []byte, cut bool, err error) {
-	var b bytes.Buffer
-	cut, err = gunzip(&b, body, limit)
-	return b.Bytes(), cut, err
-}
-
 // gunzip decodes all members; what follows the last and is none is ignored, as
 // browsers do.
 func gunzip(dst *bytes.Buffer, body []byte, limit int64) (cut bool, err error) {
