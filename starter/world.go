@@ -8,9 +8,13 @@ import (
 
 	"trawl/internal/settings"
 	"trawl/internal/sink"
+	"trawl/internal/sink/elastic"
 	"trawl/internal/sink/sqlite"
 	"trawl/internal/spec"
 )
+
+// searchTime bounds a request to the search server: somebody is waiting.
+const searchTime = 15 * time.Second
 
 // realWorld wires the servers of the environment.
 func (a *app) realWorld(opts client.Options) world {
@@ -34,6 +38,7 @@ func (a *app) realSink(kind string) (sink.Admin, error) {
 		if a.set.ElasticURL == "" {
 			return nil, fail(exitUsage, "the crawl is in Elasticsearch: set %s to its address", settings.ElasticURL)
 		}
+		return elastic.New(elastic.Config{URL: a.set.ElasticURL.Reveal(), Timeout: searchTime})
 	}
 	return nil, fail(exitUsage, "the crawl has the sink %q: there is nothing to search", kind)
 }

@@ -85,7 +85,7 @@ var table = []Variable{
 		read: readReplication,
 	},
 	{
-		Name: ElasticURL, Secret: true, Doc: "Elasticsearch or OpenSearch, for the sink `elastic`: http(s)://[user:password@]host:port.",
+		Name: ElasticURL, Secret: true, Doc: "Elasticsearch or OpenSearch, for the sink `elastic`: http(s)://[user:password@]host:port, several separated by commas.",
 		read: readElastic,
 	},
 	{
@@ -199,9 +199,11 @@ func readElastic(s *Settings, v string) error {
 	if v == "" {
 		return nil
 	}
-	u, err := url.Parse(v)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New("is no address; write http://host:9200 or https://user:password@host:9200")
+	for _, one := range strings.Split(v, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return errors.New("is no address; write http://host:9200 or https://user:password@host:9200, several with commas")
+		}
 	}
 	s.ElasticURL = Secret(strings.TrimRight(v, "/"))
 	return nil

@@ -61,6 +61,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"TRAWL_TOPIC_PREFIX=a.b", "no dots"},
 		{"TRAWL_REPLICATION=0", "is no number of replicas"},
 		{"TRAWL_ELASTIC_URL=es:9200", "write http://host:9200"},
+		{"TRAWL_ELASTIC_URL=http://es:9200,es2:9200", "several with commas"},
 		{"TRAWL_HTTP_ADDR=9321", "write host:port"},
 		{"TRAWL_LOG=loud", "choose debug, info, warn or error"},
 	} {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"trawl/internal/contract"
+	"trawl/internal/frontier"
+	"trawl/internal/kafkalog"
+	"trawl/internal/spec"
+)
+
+// TestStoreOnBroker runs the store on the in-process broker.
+func TestStoreOnBroker(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	log, err := kafkalog.Open(kafkalog.Config{Brokers: c.ListenAddrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+
+	older := contract.Run{Crawl: "docs-example-org", Generation: gen1}
+	newer := contract.Run{Crawl: "docs-example-org", Generation: "20260203t000000"}
+	other := contract.Run{Crawl: "docs-example-org-2", Generation: gen1}
+	var topics []kafkalog.TopicSpec
+	for _, r := range []contract.Run{older, newer, other} {
+		topics = append(topics,
+			kafkalog.TopicSpec{Name: r.Topic("trawl", contract.TopicFrontier), Partitions: 2},
+			kafkalog.TopicSpec{Name: r.Topic("trawl", contract.TopicPages), Partitions: 3})
+	}
+	topics = append(topics, kafkalog.TopicSpec{Name: "trawl.odd", Partitions: 1}, kafkalog.TopicSpec{Name: "trawler.x.y.frontier", Partitions: 1})
+	if err := log.EnsureTopics(ctx, topics); err != nil {
+		t.Fatal(err)
+	}
+	state := func(f frontier.Fact) {
+		t.Helper()
+		k, v := f.Record()
+		if _, err := log.Append(ctx, newer.Topic("trawl", contract.TopicFrontier), 0, []kafkalog.Record{{Key: k, Value: v}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	encoded := func(pages int64) []byte {
+		raw, err := docs(t, func(s *spec.Spec) { s.Limits.Pages = pages }).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+
+	st, err := openStore(ctx, c.ListenAddrs(), "trawl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	gens, err := st.Generations(ctx, "docs-example-org")
+	g, ok := current(gens)
+	if err != nil || len(gens) != 2 || !ok || g.Generation != newer.Generation || g.Shards != 2 || g.Partitions != 3 || len(g.Topics) != 2 {
+		t.Fatalf("%+v %v", gens, err)
+	}
+	if all, err := st.Generations(ctx, ""); err != nil || len(all) != 3 {
+		t.Errorf("%+v %v", all, err)
+	}
+	if got, err := st.Stored(ctx, g); err != nil || got.Spec != nil || got.Summary != nil {
+		t.Errorf("empty: %+v %v", got, err)
+	}
+
+	state(frontier.Spec{JSON: encoded(5)})
+	state(frontier.Discovered{URL: "https://docs.example.org/", How: frontier.HowSeed, When: epoch})
+	state(frontier.Summary{JSON: []byte(`{"outcome":"budget"}`)})
+	state(frontier.Spec{JSON: encoded(6)})
+	got, err := st.Stored(ctx, g)
+	if err != nil || got.Spec.Limits.Pages != 6 || got.SpecAt != 3 || got.Summary.Outcome != "budget" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if s, err := st.AnySpec(ctx, g); err != nil || s.Limits.Pages != 5 {
+		t.Errorf("%+v %v", s, err)
+	}
+	n := 0
+	if err := st.Facts(ctx, g, 0, 2, func(offset int64, _, _ []byte) error {
+		n++
+		return nil
+	}); err != nil || n != 2 {
+		t.Errorf("%d facts, %v", n, err)
+	}
+	mine := errors.New("mine")
+	if err := st.Facts(ctx, g, 0, 0, func(int64, []byte, []byte) error { return mine }); !errors.Is(err, mine) {
+		t.Errorf("the callback's error became %v", err)
+	}
+
+	if err := st.Delete(ctx, g); err != nil {
+		t.Fatal(err)
+	}
+	gens, err = st.Generations(ctx, "docs-example-org")
+	if g, _ := current(gens); err != nil || g.Generation != older.Generation {
+		t.Errorf("after the delete: %+v %v", gens, err)
+	}
+	if err := st.Delete(ctx, g); err != nil {
+		t.Errorf("a second delete: %v", err)
+	}
+}
