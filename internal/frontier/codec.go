@@ -104,6 +104,8 @@ var (
 type raw struct {
 	kind    byte
 	subject []byte // URL or host
+	host    []byte // politeness key
+	target  []byte // of the URL
 	a, b    uint32 // numbers of the key: depth; round and number; part
 	has     uint16 // bit per field that is present
 	n       [maxField + 1]uint64
@@ -184,11 +186,19 @@ func (r *raw) decodeKey(key []byte) (s *schema, err error) {
 		}
 	}
 	r.subject = rest[fixed:]
-	if isURL && (len(r.subject) > MaxURL || !canonical(r.subject)) {
-		return nil, fmt.Errorf("%w: no canonical URL of at most %d bytes: %.100q", ErrFact, MaxURL, r.subject)
+	if !isURL {
+		r.host = r.subject
+		if len(r.host) > maxHost || !validHost(r.host) {
+			return nil, fmt.Errorf("%w: no host: %.100q", ErrFact, r.host)
+		}
+		return s, nil
 	}
-	if !isURL && (len(r.subject) > maxHost || !validHost(r.subject)) {
-		return nil, fmt.Errorf("%w: no host: %.100q", ErrFact, r.subject)
+	ok := len(r.subject) <= MaxURL
+	if ok {
+		r.host, r.target, ok = cutCanonical(r.subject)
+	}
+	if !ok {
+		return nil, fmt.Errorf("%w: no canonical URL of at most %d bytes: %.100q", ErrFact, MaxURL, r.subject)
 	}
 	return s, nil
 }

@@ -1,8 +1,6 @@
 package frontier
 
 import (
-	"strings"
-
 	"github.com/cespare/xxhash/v2"
 
 	"trawl/internal/contract"
@@ -103,6 +101,18 @@ func hasSuffix[S string | []byte](s S, suffix string) bool {
 	return len(s) >= len(suffix) && string(s[len(s)-len(suffix):]) == suffix
 }
 
+// Bytes that stand in no authority, or in no target, of a canonical URL.
+var badInHost, badInTarget = func() (host, target [256]bool) {
+	for c := range ' ' + 1 {
+		host[c], target[c] = true, true
+	}
+	host[0x7f], target[0x7f], target['#'] = true, true, true
+	for _, c := range []byte(`/\?#@"<>`) {
+		host[c] = true
+	}
+	return host, target
+}()
+
 // validHost accepts what can stand in an authority; it is a guard against
 // garbage in the log, not a parser.
 func validHost[S string | []byte](host S) bool {
@@ -110,25 +120,25 @@ func validHost[S string | []byte](host S) bool {
 		return false
 	}
 	for i := 0; i < len(host); i++ {
-		if c := host[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`/\?#@"<>`, c) >= 0 {
+		if badInHost[host[i]] {
 			return false
 		}
 	}
 	return true
 }
 
-// canonical says whether a URL can be cut into scheme, politeness key and
-// target and put together again, which batches rely on.
-func canonical(url []byte) bool {
+// cutCanonical cuts a URL into politeness key and target, of which batches
+// put it together again; ok is false if that would give another URL.
+func cutCanonical(url []byte) (host, target []byte, ok bool) {
 	scheme, host, target := splitURL(url)
 	if len(host) == 0 || len(target) == 0 || target[0] != '/' ||
 		len(scheme)+len("://")+len(host)+len(target) != len(url) {
-		return false
+		return nil, nil, false
 	}
 	for _, c := range target {
-		if c <= ' ' || c == 0x7f || c == '#' {
-			return false
+		if badInTarget[c] {
+			return nil, nil, false
 		}
 	}
-	return true
+	return host, target, true
 }

@@ -191,28 +191,23 @@ func (s *State) fail() error {
 }
 
 func (s *State) fold(offset int64, r *raw) error {
-	switch r.kind {
-	case kindSpec, kindSummary:
+	if r.kind == kindSpec || r.kind == kindSummary {
 		return nil
-	case kindDiscovered, kindFetched, kindTried:
-		_, name, target := splitURL(r.subject)
-		h := s.hostOf(name)
-		if h == nil {
-			s.foreign++
-			return nil
-		}
-		return s.foldLocator(h, r, target)
 	}
-	h := s.hostOf(r.subject)
+	h := s.hostOf(r.host)
 	if h == nil {
 		s.foreign++
 		return nil
+	}
+	switch r.kind {
+	case kindDiscovered, kindFetched, kindTried:
+		return s.foldLocator(h, r)
 	}
 	return s.foldHost(h, r, offset)
 }
 
 // foldLocator applies a d, f or t fact and keeps counts and queues in step.
-func (s *State) foldLocator(h *host, r *raw, target []byte) error {
+func (s *State) foldLocator(h *host, r *raw) error {
 	hash := maphash.Bytes(s.seed, r.subject)
 	was := s.load(hash)
 	is := was
@@ -233,7 +228,7 @@ func (s *State) foldLocator(h *host, r *raw, target []byte) error {
 	if !after.pending || (before.pending && before.due == after.due) {
 		return nil
 	}
-	return s.schedule(h, r, record{hash: hash, due: after.due, blob: blobOf(r, target, is.recrawl != 0)})
+	return s.schedule(h, r, record{hash: hash, due: after.due, blob: blobOf(r, is.recrawl != 0)})
 }
 
 func (s *State) apply(l *locator, r *raw) {
@@ -284,13 +279,13 @@ func bounded(r *raw, due, when int) int64 {
 }
 
 // blobOf is what a pending record needs to become an item of a batch.
-func blobOf(r *raw, target []byte, recrawl bool) string {
+func blobOf(r *raw, recrawl bool) string {
 	scheme := byte('h')
 	if hasPrefix(r.subject, "https:") {
 		scheme = 's'
 	}
-	b := append(make([]byte, 0, len(target)+1), scheme)
-	b = append(b, target...)
+	b := append(make([]byte, 0, len(r.target)+1), scheme)
+	b = append(b, r.target...)
 	if recrawl && r.kind == kindFetched && len(r.t[4])+len(r.t[5]) > 0 {
 		b = append(append(b, 0), r.t[4]...)
 		b = append(append(b, 0), r.t[5]...)
