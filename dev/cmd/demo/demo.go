@@ -101,14 +101,14 @@ func (o options) compare(ctx context.Context, env []string, site *samplesite.Sit
 	table := site.Expected(base, offSite)
 	for _, want := range table {
 		var out bytes.Buffer
-		cmd := o.starter(ctx, env, "show", "--json", want.URL)
+		cmd := o.starter(ctx, env, "show", "--json", "--name", crawlName, want.URL)
 		cmd.Stdout, cmd.Stderr = &out, o.stderr
 		runErr := cmd.Run() // not known is an exit code, and the answer is on stdout
-		var got shown
-		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-			return fmt.Errorf("starter show %s: %w", want.URL, errors.Join(runErr, err))
+		var got []shown
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got) != 1 {
+			return fmt.Errorf("starter show %s: %d answers, want 1: %w", want.URL, len(got), errors.Join(runErr, err))
 		}
-		if d := got.differs(want); d != "" {
+		if d := got[0].differs(want); d != "" {
 			differences = append(differences, fmt.Errorf("%s: %s", want.URL, d))
 		}
 		path, ours := strings.CutPrefix(want.URL, base)
@@ -123,23 +123,52 @@ func (o options) compare(ctx context.Context, env []string, site *samplesite.Sit
 	return nil
 }
 
-// shown is the part of "starter show --json" that is compared.
+// shown is the part of an answer of "starter show --json" that is compared.
 type shown struct {
-	Known   bool   `json:"known"`
-	Outcome string `json:"outcome"` // "fetched", "refused", "given up", "pending"
-	Status  int    `json:"status"`
-	Reason  string `json:"reason"`
+	Known bool `json:"known"`
+	Facts []struct {
+		Kind string `json:"kind"`
+		Fact struct {
+			Status  int
+			Refusal string
+		} `json:"fact"`
+	} `json:"facts"`
+}
+
+// end is how the locator ended: by its fetched fact, an answer or a refusal.
+func (s shown) end() samplesite.Expectation {
+	if !s.Known {
+		return samplesite.Expectation{Kind: samplesite.Unknown}
+	}
+	for _, f := range s.Facts {
+		switch {
+		case f.Kind != "fetched":
+		case f.Fact.Refusal != "":
+			return samplesite.Expectation{Kind: samplesite.Refused, Reason: f.Fact.Refusal}
+		default:
+			return samplesite.Expectation{Kind: samplesite.Fetched, Status: f.Fact.Status}
+		}
+	}
+	return samplesite.Expectation{Kind: "not ended"}
 }
 
 func (s shown) differs(want samplesite.Expectation) string {
-	got := samplesite.Expectation{Kind: samplesite.Kind(s.Outcome), Status: s.Status, Reason: s.Reason}
-	if !s.Known {
-		got = samplesite.Expectation{Kind: samplesite.Unknown}
-	}
-	if got.Kind == want.Kind && got.Status == want.Status && (want.Reason == "" || got.Reason == want.Reason) {
+	got := s.end()
+	if got.Kind == want.Kind && got.Status == want.Status && got.Reason == want.Reason {
 		return ""
 	}
-	return fmt.Sprintf("%s %d %s, want %s %d %s", got.Kind, got.Status, got.Reason, want.Kind, want.Status, want.Reason)
+	return fmt.Sprintf("%s, want %s", describe(got), describe(want))
+}
+
+func describe(e samplesite.Expectation) string {
+	switch e.Kind {
+	case samplesite.Fetched:
+		return fmt.Sprintf("fetched with status %d", e.Status)
+	case samplesite.Refused:
+		return "refused by " + e.Reason
+	default:
+		return string(e.Kind)
+	}
 }
 
 // serve the site on a free loopback port.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -18,21 +19,25 @@ func TestDiffers(t *testing.T) {
 	refused := samplesite.Expectation{Kind: samplesite.Refused, Reason: "robots"}
 	unknown := samplesite.Expectation{Kind: samplesite.Unknown}
 	for _, c := range []struct {
-		got  shown
-		want samplesite.Expectation
-		same bool
+		answer string
+		want   samplesite.Expectation
+		same   bool
 	}{
-		{shown{Known: true, Outcome: "fetched", Status: 200}, fetched, true},
-		{shown{Known: true, Outcome: "fetched", Status: 404}, fetched, false},
-		{shown{Known: true, Outcome: "pending"}, fetched, false},
-		{shown{}, fetched, false},
-		{shown{Known: true, Outcome: "refused", Reason: "robots"}, refused, true},
-		{shown{Known: true, Outcome: "refused", Reason: "type"}, refused, false},
-		{shown{}, unknown, true},
-		{shown{Known: true, Outcome: "fetched", Status: 200}, unknown, false},
+		{`{"known":true,"facts":[{"kind":"found","fact":{"Depth":1}},{"kind":"fetched","fact":{"Status":200}}]}`, fetched, true},
+		{`{"known":true,"facts":[{"kind":"fetched","fact":{"Status":404}}]}`, fetched, false},
+		{`{"known":true,"facts":[{"kind":"found","fact":{}}]}`, fetched, false},
+		{`{"known":false}`, fetched, false},
+		{`{"known":true,"facts":[{"kind":"fetched","fact":{"Refusal":"robots"}}]}`, refused, true},
+		{`{"known":true,"facts":[{"kind":"fetched","fact":{"Refusal":"type"}}]}`, refused, false},
+		{`{"known":false}`, unknown, true},
+		{`{"known":true,"facts":[{"kind":"fetched","fact":{"Status":200}}]}`, unknown, false},
 	} {
-		if d := c.got.differs(c.want); (d == "") != c.same {
-			t.Errorf("%+v against %+v: %q, want same %v", c.got, c.want, d, c.same)
+		var got shown
+		if err := json.Unmarshal([]byte(c.answer), &got); err != nil {
+			t.Fatal(err)
+		}
+		if d := got.differs(c.want); (d == "") != c.same {
+			t.Errorf("%s against %+v: %q, want same %v", c.answer, c.want, d, c.same)
 		}
 	}
 }
