@@ -45,6 +45,7 @@ type fakeLog struct {
 	loseAt  map[int]bool // these calls fail without a trace
 	before  func(n int)  // called before the n-th append, without the lock
 	discard bool
+	refuse  string // topic whose records are too large
 }
 
 func newFakeLog(t testing.TB) *fakeLog { return &fakeLog{t: t, raw: map[place][]kafkalog.Record{}} }
@@ -64,6 +65,9 @@ func (l *fakeLog) Append(ctx context.Context, topic string, partition int, recs 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.refuse == topic {
+		return 0, fmt.Errorf("append: %w", kafkalog.ErrTooLarge)
+	}
 	if l.loseAt[n] {
 		return 0, errInjected
 	}

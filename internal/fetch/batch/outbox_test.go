@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -203,4 +204,64 @@ func TestPace(t *testing.T) {
 			t.Error("the turn was lost")
 		}
 	})
+}
+
+// A page that the log refuses for ever must not be stated as fetched.
+func TestTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t)
+		l.refuse = "t.pages"
+		o, stop := outboxOver(t, l)
+		putPages(o, 0, 1)
+		if err := stop(); !errors.Is(err, kafkalog.ErrTooLarge) {
+			t.Errorf("error %v", err)
+		}
+		if f := facts[frontier.Fetched](l); len(f) != 0 {
+			t.Errorf("stated without its page: %+v", f)
+		}
+		if startable(o) {
+			t.Error("a request may start although the log failed")
+		}
+	})
+}
+
+// A link that another batch of this worker has not yet had acknowledged is
+// stated again: that batch may die with it.
+func TestRecentOnlyAfterAcknowledgement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t)
+		release := make(chan struct{})
+		l.before = func(int) { <-release }
+		o, stop := outboxOver(t, l)
+		m := mark{key: 7, depth: 3}
+		o.put(func(p *parcel) {
+			if !o.fresh(p, m) || o.fresh(p, m) || o.fresh(p, mark{7, 4}) || !o.fresh(p, mark{7, 2}) {
+				t.Error("a link is stated once per depth that is less")
+			}
+			p.addThen(record(frontier.Streak{Host: "h.test", When: time.Now()}))
+		})
+		o.wake()
+		synctest.Wait()
+		if o.recent.has(7, 3) {
+			t.Error("known before the acknowledgement")
+		}
+		close(release)
+		synctest.Wait()
+		if !o.recent.has(7, 3) || !o.recent.has(7, 2) || o.recent.has(7, 1) || len(o.unacked) != 0 {
+			t.Error("not known after the acknowledgement")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRecentIsBounded(t *testing.T) {
+	r := newRecent(100)
+	for i := range 10_000 {
+		r.add([]mark{{uint64(i), 1}})
+	}
+	if n := len(r.now) + len(r.old); n > 100 || !r.has(9_999, 1) || !r.has(9_960, 1) || r.has(1, 1) {
+		t.Errorf("%d links remembered", n)
+	}
 }
