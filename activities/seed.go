@@ -108,8 +108,7 @@ func (a *Activities) ensure(ctx context.Context, run contract.Run, s *spec.Spec)
 		{Name: run.Topic(a.Prefix, contract.TopicErrors), Partitions: run.Partitions, Replication: a.Replication, Config: pagesConf},
 	}
 	if err := a.Log.EnsureTopics(ctx, specs); err != nil {
-		var shape *kafkalog.ShapeError
-		if errors.As(err, &shape) {
+		if errors.Is(err, kafkalog.ErrShape) {
 			return temporal.NewNonRetryableApplicationError(err.Error(), a.BadTopics, err)
 		}
 		return err

@@ -33,26 +33,21 @@ type crawlTest struct {
 func newCrawlTest(t *testing.T, shards int) *crawlTest {
 	var suite testsuite.WorkflowTestSuite
 	c := &crawlTest{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, shards: shards}
-	c.SetTestTimeout(20 * time.Second)
+	c.SetTestTimeout(5 * time.Second)
 	c.RegisterWorkflowWithOptions(CrawlWorkflow, workflow.RegisterOptions{Name: CrawlType})
 	c.RegisterWorkflowWithOptions(ShardWorkflow, workflow.RegisterOptions{Name: ShardType})
-	c.OnWorkflow(ShardType, mock.Anything, mock.Anything).Return(func(_ workflow.Context, in contract.ShardInput) error {
+	c.OnWorkflow(ShardType, mock.Anything, mock.Anything).Return(func(ctx workflow.Context, in contract.ShardInput) error {
 		c.parent = in.Parent
-		return nil
-	})
-	c.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, SigControl, mock.Anything).
-		Return(func(_, id, _, _ string, arg any) error {
-			control := arg.(contract.ShardControl)
+		for {
+			var control contract.ShardControl
+			workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
 			c.controls = append(c.controls, control)
 			if control.Stop {
-				for i := range shards {
-					if id == ShardID("x", i) {
-						c.RegisterDelayedCallback(func() { c.report(i, contract.ShardClosed, 0, 0) }, time.Millisecond)
-					}
-				}
+				c.RegisterDelayedCallback(func() { c.report(in.Shard, contract.ShardClosed, 0, 0) }, time.Millisecond)
+				return nil
 			}
-			return nil
-		})
+		}
+	})
 	reg := func(name string, f any) { c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	reg(ActClear, func(contract.ClearInput) error { return nil })
 	reg(ActSeed, func(contract.SeedInput) (contract.SeedResult, error) { return contract.SeedResult{SpecAt: 7}, nil })

@@ -144,7 +144,9 @@ func (l *Log) produceUntil(ctx context.Context, topic string, partition int, rec
 		default:
 			return -1, err
 		}
-		reason, _ = errors.AsType[*Error](err)
+		if reason == nil || !errors.Is(err, context.DeadlineExceeded) {
+			reason, _ = errors.AsType[*Error](err)
+		}
 		if p.wait(ctx) != nil {
 			return -1, l.gaveUp(ctx, reason, err)
 		}

@@ -127,6 +127,19 @@ func routing(err error) bool {
 		errors.Is(err, protocol.ErrNoLeader) || errors.Is(err, kafka.UnknownTopicOrPartition)
 }
 
+// outdated says that what the client has cached may be at fault: its
+// connections, or who leads. Other answers come from the right broker.
+func outdated(err error) bool {
+	code, answered := errors.AsType[kafka.Error](err)
+	switch code {
+	case kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.BrokerNotAvailable,
+		kafka.ReplicaNotAvailable, kafka.NotController, kafka.KafkaStorageError,
+		kafka.ListenerNotFound, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch:
+		return true
+	}
+	return !answered
+}
+
 // kindOfCause classifies what kafka-go, a broker or the network answered.
 // Routing errors are KindTopic here; diagnose refines them.
 func kindOfCause(err error) Kind {

@@ -169,11 +169,12 @@ func (l *Log) run(ctx context.Context, op, topic string, partition int, request 
 		if ctx.Err() != nil {
 			return l.ended(ctx, last)
 		}
-		again := last.Kind == KindNetwork && !errors.Is(err, context.DeadlineExceeded)
+		stale := outdated(err)
+		again := stale && last.Kind == KindNetwork && !errors.Is(err, context.DeadlineExceeded)
 		if routing(err) {
 			last.Kind, again = l.diagnose(ctx, topic, partition)
 		}
-		if again || last.Kind == KindUnavailable {
+		if again || stale && last.Kind == KindUnavailable {
 			l.refresh(seen)
 		}
 		if !again {

@@ -53,6 +53,10 @@ func (s *TopicSpec) check() error {
 	return nil
 }
 
+// ErrShape: a topic exists with another shape than is wanted. Waiting does not
+// help.
+var ErrShape = errors.New("existing topic has another shape")
+
 // EnsureTopics creates the topics that are missing and returns when every
 // partition of all of them has a leader that serves. A topic that exists is compared and
 // never changed: other partitions, another cleanup.policy or, where the spec
@@ -139,7 +143,7 @@ func (l *Log) awaitLeaders(ctx context.Context, s *TopicSpec) error {
 		}
 		if t != nil && t.ErrorCode == 0 && len(t.Partitions) > 0 {
 			if err := s.compareShape(t); err != nil {
-				return &Error{op, s.Name, -1, KindOther, err}
+				return &Error{op, s.Name, -1, KindOther, fmt.Errorf("%w: %w", ErrShape, err)}
 			}
 			if led(t) {
 				return nil
@@ -182,7 +186,7 @@ func (l *Log) compareConfig(ctx context.Context, s *TopicSpec) error {
 	w := s.wanted()
 	for _, k := range keys {
 		if !sameSetting(k, have[k], w[k]) {
-			err := fmt.Errorf("%s is %q, %q is wanted: change it or delete the topic", k, have[k], w[k])
+			err := fmt.Errorf("%w: %s is %q, %q is wanted: change it or delete the topic", ErrShape, k, have[k], w[k])
 			return &Error{"create", s.Name, -1, KindOther, err}
 		}
 	}
