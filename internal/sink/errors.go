@@ -91,3 +91,23 @@ func CutReason(s string) string {
 	}
 	return s[:n]
 }
+
+// Depth is the deepest nesting of brackets outside of strings.
+func Depth(doc []byte) int {
+	deepest, now, inString := 0, 0, false
+	for i := 0; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}

@@ -252,7 +252,7 @@ func checkDoc(op sink.Op) error {
 		return fmt.Errorf("document %q has %d bytes, more than %d", op.ID, len(op.Doc), maxDoc)
 	case len(trimmed) == 0 || trimmed[0] != '{':
 		return fmt.Errorf("document %q is not a JSON object", op.ID)
-	case depth(op.Doc) > maxDepth:
+	case sink.Depth(op.Doc) > maxDepth:
 		return fmt.Errorf("document %q is nested deeper than %d", op.ID, maxDepth)
 	case !utf8.Valid(op.Doc):
 		return fmt.Errorf("document %q is not UTF-8", op.ID)
@@ -260,26 +260,6 @@ func checkDoc(op sink.Op) error {
 		return fmt.Errorf("document %q is not valid JSON", op.ID)
 	}
 	return nil
-}
-
-// depth is the deepest nesting of brackets outside of strings.
-func depth(doc []byte) int {
-	deepest, now, inString := 0, 0, false
-	for i := 0; i < len(doc); i++ {
-		switch c := doc[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
 }
 
 func reject(kind string, err error) sink.Result {
