@@ -364,9 +364,11 @@ func (s *shard) report(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, s.details())
 }
 
+// reportEvery is short for the first reports of a shard, so that a small crawl
+// shows its progress.
 func (s *shard) reportEvery() time.Duration {
 	if len(s.batches) > 0 {
-		return reportOpen
+		return min(time.Second<<min(s.reports, 4), reportOpen)
 	}
 	return reportQuiet
 }

@@ -191,7 +191,7 @@ func fastTarget(t string) bool {
 		case c == '?':
 			return fastQuery(t[i+1:])
 		case c == '%':
-			if !upperTriplet(t, i) || (segment && dotSegment(t[i:])) {
+			if !normalTriplet(t, i) || (segment && dotSegment(t[i:])) {
 				return false
 			}
 			i += 2
@@ -212,7 +212,7 @@ func fastQuery(q string) bool {
 		if isQueryByte[q[i]] {
 			continue
 		}
-		if q[i] != '%' || !upperTriplet(q, i) {
+		if q[i] != '%' || !normalTriplet(q, i) {
 			return false
 		}
 		i += 2
@@ -220,9 +220,11 @@ func fastQuery(q string) bool {
 	return true
 }
 
-// upperTriplet tells whether a well-formed %XX in upper case stands at i.
-func upperTriplet(s string, i int) bool {
-	return i+2 < len(s) && isHex[s[i+1]] && isHex[s[i+2]] && s[i+1] < 'a' && s[i+2] < 'a'
+// normalTriplet tells whether a well-formed %XX in upper case stands at i, of a
+// byte that needs it.
+func normalTriplet(s string, i int) bool {
+	return i+2 < len(s) && isHex[s[i+1]] && isHex[s[i+2]] && s[i+1] < 'a' && s[i+2] < 'a' &&
+		!plain(unhex(s[i+1])<<4|unhex(s[i+2]))
 }
 
 // dotSegment tells whether the segment at the start of s is "." or "..", also

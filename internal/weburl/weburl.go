@@ -1,8 +1,8 @@
 // Package weburl owns the canonical form of a locator, its politeness key, its
 // hash and the scope of a crawl. The form is the WHATWG serialisation without
-// fragment and userinfo, with the hex digits of percent-encodings in upper
-// case; nothing else is rewritten: queries keep their order, paths their
-// slashes. The package refuses schemes other than http and https, requests of
+// fragment and userinfo, with percent-encodings in upper case, and without those
+// that are not needed; nothing else is rewritten: queries keep their order,
+// paths their slashes. The package refuses schemes other than http and https, requests of
 // any kind, and opinions about which host may be dialled.
 package weburl
 
@@ -208,7 +208,7 @@ func askLibrary(base, ref string) (s string, err error) {
 		p.SetUsername("")
 		p.SetPassword("")
 	}
-	s = upperEscapes(p.Href(true))
+	s = normalEscapes(p.Href(true))
 	if len(s) > MaxLen {
 		return "", refuse(ref, ErrTooLong, nil)
 	}
@@ -232,27 +232,55 @@ func plausibleHost(h string) bool {
 	return true
 }
 
-// upperEscapes gives %xx its upper-case form.
-func upperEscapes(s string) string {
-	for i := 0; i+2 < len(s); i++ {
-		if s[i] != '%' || !isHex[s[i+1]] || !isHex[s[i+2]] {
-			continue
-		}
-		if s[i+1] >= 'a' || s[i+2] >= 'a' {
-			return upperFrom([]byte(s), i)
-		}
-	}
-	return s
-}
-
-func upperFrom(b []byte, i int) string {
-	for ; i+2 < len(b); i++ {
-		if b[i] == '%' && isHex[b[i+1]] && isHex[b[i+2]] {
-			b[i+1], b[i+2] = upper(b[i+1]), upper(b[i+2])
+// normalEscapes gives percent-encodings their one form: upper-case digits, and
+// none where the byte is a letter, a digit, or one of - _ ~ (RFC 3986, 6.2.2).
+// A string with a stray % keeps its encodings: to decode beside it could make a
+// new one.
+func normalEscapes(s string) string {
+	change, stray := false, false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] != '%':
+		case i+2 >= len(s) || !isHex[s[i+1]] || !isHex[s[i+2]]:
+			stray = true
+		default:
+			change = change || !normalTriplet(s, i)
 			i += 2
 		}
 	}
+	if !change {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' || i+2 >= len(s) || !isHex[s[i+1]] || !isHex[s[i+2]] {
+			b = append(b, s[i])
+			continue
+		}
+		if c := unhex(s[i+1])<<4 | unhex(s[i+2]); plain(c) && !stray {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', upper(s[i+1]), upper(s[i+2]))
+		}
+		i += 2
+	}
 	return string(b)
+}
+
+// plain bytes mean the same with and without encoding. A dot does, too, but
+// WHATWG has its own rules for encoded dots.
+func plain(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '~'
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c >= 'a':
+		return c - 'a' + 10
+	case c >= 'A':
+		return c - 'A' + 10
+	}
+	return c - '0'
 }
 
 func upper(c byte) byte {
