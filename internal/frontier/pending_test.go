@@ -34,7 +34,7 @@ func testPending(t *rapid.T, dir string, limit int) {
 	}
 	want := make([][]record, len(queues))
 	next := uint64(0)
-	for range rapid.IntRange(0, 40).Draw(t, "steps") {
+	for range rapid.IntRange(0, 25).Draw(t, "steps") {
 		i := rapid.IntRange(0, len(queues)-1).Draw(t, "queue")
 		q := queues[i]
 		if rapid.Bool().Draw(t, "push") {

@@ -44,16 +44,16 @@ func TestTableIsAMap(t *testing.T) {
 func TestTableMemory(t *testing.T) {
 	var tab table
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for n := 1; n <= 3_000_000; n++ {
+	for n := 1; n <= 1_000_000; n++ {
 		tab.put(rnd.Uint64(), uint64(n))
-		if n >= 1_000_000 && n%100_000 == 0 {
+		if n >= 200_000 && n%50_000 == 0 {
 			if per := float64(tab.bytes()) / float64(n); per > 16 {
 				t.Errorf("%d entries: %.2f bytes each", n, per)
 			}
 		}
 	}
 	rnd = rand.New(rand.NewPCG(1, 2))
-	for n := 1; n <= 3_000_000; n++ {
+	for n := 1; n <= 1_000_000; n++ {
 		if got := tab.get(rnd.Uint64()); got != uint64(n) {
 			t.Fatalf("entry %d = %d", n, got)
 		}
