@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -24,30 +23,19 @@ type crawlTest struct {
 	ends     []int64 // what the census finds
 	census   int
 	onCensus func(n int)
-	controls []contract.ShardControl
+	started  []contract.ShardInput
+	controls []contract.ShardControl // to any shard, in order
 	final    contract.FinalizeInput
 	sequence int64
 	parent   contract.Parent
 }
 
 func newCrawlTest(t *testing.T, shards int) *crawlTest {
-	var suite testsuite.WorkflowTestSuite
-	c := &crawlTest{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, shards: shards}
-	c.SetTestTimeout(5 * time.Second)
+	c := &crawlTest{TestWorkflowEnvironment: newEnvironment(), t: t, shards: shards}
 	c.RegisterWorkflowWithOptions(CrawlWorkflow, workflow.RegisterOptions{Name: CrawlType})
-	c.RegisterWorkflowWithOptions(ShardWorkflow, workflow.RegisterOptions{Name: ShardType})
-	c.OnWorkflow(ShardType, mock.Anything, mock.Anything).Return(func(ctx workflow.Context, in contract.ShardInput) error {
-		c.parent = in.Parent
-		for {
-			var control contract.ShardControl
-			workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
-			c.controls = append(c.controls, control)
-			if control.Stop {
-				c.RegisterDelayedCallback(func() { c.report(in.Shard, contract.ShardClosed, 0, 0) }, time.Millisecond)
-				return nil
-			}
-		}
-	})
+	// A child mocked by OnWorkflow would have to end before its parent learns
+	// that it has started, so the fake is a workflow in its own right.
+	c.RegisterWorkflowWithOptions(c.shard, workflow.RegisterOptions{Name: ShardType})
 	reg := func(name string, f any) { c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	reg(ActClear, func(contract.ClearInput) error { return nil })
 	reg(ActSeed, func(contract.SeedInput) (contract.SeedResult, error) { return contract.SeedResult{SpecAt: 7}, nil })
@@ -67,6 +55,24 @@ func newCrawlTest(t *testing.T, shards int) *crawlTest {
 		return &contract.Summary{Crawl: in.Run.Crawl, Outcome: in.Outcome, Totals: in.Totals}, nil
 	})
 	return c
+}
+
+// shard plays a ShardWorkflow that does nothing until it is told to stop.
+func (c *crawlTest) shard(ctx workflow.Context, in contract.ShardInput) error {
+	c.parent = in.Parent
+	c.started = append(c.started, in)
+	for {
+		var control contract.ShardControl
+		workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
+		c.controls = append(c.controls, control)
+		if control.Stop {
+			c.sequence++
+			return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigReport, contract.ShardReport{
+				Parent: in.Parent, Shard: in.Shard, Sequence: c.sequence, State: contract.ShardClosed,
+				Totals: contract.Totals{Fetched: 100},
+			}).Get(ctx, nil)
+		}
+	}
 }
 
 func (c *crawlTest) report(shard int, state string, end, spent int64) {

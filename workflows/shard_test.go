@@ -29,9 +29,7 @@ type shardTest struct {
 }
 
 func newShardTest(t *testing.T) *shardTest {
-	var suite testsuite.WorkflowTestSuite
-	s := &shardTest{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
-	s.SetTestTimeout(5 * time.Second)
+	s := &shardTest{TestWorkflowEnvironment: newEnvironment(), t: t}
 	s.in = contract.ShardInput{Run: contract.Run{Crawl: "x", Generation: "g", Shards: 1}, Parent: contract.Parent{ID: "crawl/x", First: "f", Generation: "g"}}
 	s.in.Control.Parent = s.in.Parent
 	s.RegisterWorkflowWithOptions(ShardWorkflow, workflow.RegisterOptions{Name: ShardType})
