@@ -142,6 +142,9 @@ func (a *Activities) Expand(ctx context.Context, in contract.ExpandInput) (contr
 		return contract.ExpandResult{Verdict: contract.VerdictLater, End: end, LostTail: lost, Totals: o.state.Totals()}, nil
 	}
 	res := o.state.Deal(now(), in)
+	if err := o.state.Err(); err != nil {
+		return contract.ExpandResult{}, err
+	}
 	res.End, res.LostTail = end, lost
 	return res, nil
 }
@@ -178,6 +181,7 @@ func (a *Activities) freshState(o *ownedShard, in contract.ExpandInput, s *spec.
 		Shard: in.Shard, Shards: in.Run.Shards, Depth: s.Scope.Depth, Tries: s.Limits.Tries,
 		HostErrors: s.Limits.HostErrors, PagesPerHost: s.Limits.PagesPerHost,
 		Delay: s.Politeness.Delay.Std(), Parallelism: s.Politeness.Parallelism, ScratchDir: dir,
+		IgnoreRobots: !s.Politeness.Robots,
 	}), in.Run.SpecAt
 	return nil
 }

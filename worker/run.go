@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"trawl/internal/kafkalog"
 	"trawl/internal/settings"
 	"trawl/internal/sink"
+	"trawl/internal/sink/elastic"
 	"trawl/internal/sink/sqlite"
 	"trawl/workflows"
 )
@@ -107,6 +109,9 @@ func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 
 // sinks opens the admin of each kind once.
 func sinks(conf settings.Settings) func(kind string) (sink.Admin, error) {
+	overElastic := sync.OnceValues(func() (sink.Admin, error) {
+		return elastic.New(elastic.Config{URL: conf.ElasticURL.Reveal()})
+	})
 	return func(kind string) (sink.Admin, error) {
 		switch kind {
 		case "sqlite":
@@ -115,7 +120,7 @@ func sinks(conf settings.Settings) func(kind string) (sink.Admin, error) {
 			if conf.ElasticURL == "" {
 				return nil, fmt.Errorf("sink.kind is elastic, but %s is not set on this worker", settings.ElasticURL)
 			}
-			return nil, fmt.Errorf("sink.kind: elastic is not built in yet")
+			return overElastic()
 		}
 		return nil, fmt.Errorf("sink.kind: %q; it must be sqlite, elastic or none", kind)
 	}
