@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X trawl/internal/spec.Version=$(VERSION)
 TOOLS := $(CURDIR)/.cache/tools
 GOLANGCI_VERSION := v2.15.0
 WORKFLOWCHECK_VERSION := v0.6.0
@@ -27,8 +27,8 @@ build: ## Build bin/worker and bin/starter
 .PHONY: build-dev
 build-dev: ## Build bin/trawl-dev and bin/demo (minutes, the first time)
 	@echo "Building the development stack. It contains the Temporal server: some 2,000 packages, minutes on a cold machine, seconds after that."
-	cd dev && go build -v -trimpath -o ../bin/trawl-dev . 2>&1 | $(COUNT)
-	cd dev && go build -trimpath -o ../bin/demo ./cmd/demo
+	cd dev && go build -v -o ../bin/trawl-dev . 2>&1 | $(COUNT)
+	cd dev && go build -o ../bin/demo ./cmd/demo
 
 .PHONY: demo
 demo: build build-dev ## Crawl the bundled sample site, compare, search, stop
