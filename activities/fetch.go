@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -17,6 +18,8 @@ const (
 	fetchBeat   = 3 * time.Second
 	flushBefore = 10 * time.Second // before StartToClose: the last moment to flush
 	maxPlans    = 32
+	// defaultLease stands in for a heartbeat timeout that nobody set.
+	defaultLease = 20 * time.Second
 )
 
 // plan is a compiled spec in use.
@@ -96,7 +99,8 @@ func (a *Activities) Fetch(ctx context.Context, in contract.FetchInput) (contrac
 
 	drain, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	f := newFence(info.HeartbeatTimeout, func(ctx context.Context) error {
+	lease := cmp.Or(info.HeartbeatTimeout, defaultLease)
+	f := newFence(lease, func(ctx context.Context) error {
 		return a.Temporal.RecordActivityHeartbeat(ctx, info.TaskToken)
 	}, stop)
 	f.first(drain)
