@@ -79,7 +79,7 @@ func (o options) crawl(ctx context.Context, env []string, e endpoints, site *sam
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("starter search: %w", err)
 	}
-	_, _ = found.WriteTo(o.stdout)
+	fmt.Fprint(o.stdout, found.String())
 	if !strings.Contains(found.String(), base+"/tides/") {
 		return errors.New("the search for \"tide\" does not find the pages about the tide")
 	}
@@ -117,9 +117,9 @@ func (o options) compare(ctx context.Context, env []string, site *samplesite.Sit
 		}
 	}
 	if len(differences) > 0 {
-		return fmt.Errorf("%d of %d pages are not as expected:\n%w", len(differences), len(table), errors.Join(differences...))
+		return fmt.Errorf("%d differences in %d URLs:\n%w", len(differences), len(table), errors.Join(differences...))
 	}
-	fmt.Fprintf(o.stdout, "\nAll %d pages of the sample site ended as expected, each requested once.\n", len(table))
+	fmt.Fprintf(o.stdout, "\nAll %d URLs of the sample site ended as expected, and no page was requested twice.\n", len(table))
 	return nil
 }
 

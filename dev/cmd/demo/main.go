@@ -3,7 +3,8 @@
 //
 //	demo        crawls the bundled sample site on a stack of its own, compares
 //	            every page with what is expected of it, and stops everything
-//	demo up     starts the stack and a worker, and leaves them running
+//	demo up     starts the stack and a worker, and leaves them running; what
+//	            follows "up" goes to trawl-dev, for example -temporal-port 0
 //	demo down   stops what "demo up" started, by process id
 //
 // It owns the processes that it starts and refuses to touch any other. Exit
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case "":
 		return o.demo(ctx)
 	case "up":
-		return o.up(ctx)
+		return o.up(ctx, fs.Args()[1:])
 	case "down":
 		return o.down(ctx)
 	}

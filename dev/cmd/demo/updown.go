@@ -19,8 +19,9 @@ func (o options) pidFile(program string) string {
 	return filepath.Join(o.data, program+".pid")
 }
 
-// up starts the stack on its usual ports, and a worker, and leaves them.
-func (o options) up(ctx context.Context) error {
+// up starts the stack, on its usual ports unless the arguments say otherwise,
+// and a worker, and leaves them.
+func (o options) up(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func (o options) up(ctx context.Context) error {
 			return fmt.Errorf("%s is running with process id %d; \"make down\" stops it", p, pid)
 		}
 	}
-	stack, e, err := o.startStack(ctx, o.data)
+	stack, e, err := o.startStack(ctx, o.data, args...)
 	if err != nil {
 		return err
 	}
@@ -43,11 +44,11 @@ func (o options) up(ctx context.Context) error {
 	if err := o.leave("worker", worker); err != nil {
 		return errors.Join(err, worker.stop(), o.down(context.WithoutCancel(ctx)))
 	}
-	fmt.Fprintf(o.stdout, `Running: Temporal %s, Kafka %s, one worker. Logs and data are in %s.
-Web UI:  %s
-Try:     %s crawl https://www.example.org --name example
-Stop:    make down
-`, e.Temporal, e.Kafka, o.data, e.UI, filepath.Join(o.bin, "starter"))
+	fmt.Fprintf(o.stdout, "Running: Temporal %s, Kafka %s, one worker. Logs and data are in %s.\nWeb UI:  %s\n", e.Temporal, e.Kafka, o.data, e.UI)
+	if len(args) > 0 || o.data != defaultDataDir() {
+		fmt.Fprintf(o.stdout, "Type:    export TEMPORAL_ADDRESS=%s TRAWL_KAFKA_BROKERS=%s TRAWL_DATA_DIR=%s\n", e.Temporal, e.Kafka, o.data)
+	}
+	fmt.Fprintf(o.stdout, "Try:     %s crawl https://www.example.org --name example\nStop:    make down\n", filepath.Join(o.bin, "starter"))
 	return nil
 }
 
