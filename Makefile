@@ -35,8 +35,8 @@ demo: build build-dev ## Crawl the bundled sample site, compare, search, stop
 	bin/demo
 
 .PHONY: up
-up: build build-dev ## Start the stack and a worker, and leave them running
-	bin/demo up
+up: build build-dev ## Start the stack and a worker, and leave them (ARGS go to the stack)
+	bin/demo up $(ARGS)
 
 .PHONY: down
 down: ## Stop what "make up" started
