@@ -22,7 +22,11 @@ func newBudget(limit int64, shards int, resume bool) *budget {
 			share++
 		}
 		if resume {
-			share = 0 // what was spent is not known yet: the first reports tell
+			// What was spent is not known yet: the first settled reports tell, and
+			// until they all have, nothing is free.
+			b.give(i, 0)
+			b.grants[i].Ceiling = limit
+			continue
 		}
 		b.give(i, share)
 	}

@@ -47,6 +47,9 @@ func CrawlWorkflow(ctx workflow.Context, in contract.CrawlInput) (*contract.Summ
 		c.step(root, ctx)
 	}
 	summary, err := c.finish(root)
+	if errors.Is(err, errRollover) {
+		return nil, c.continueAsNew(ctx, root)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +58,9 @@ func CrawlWorkflow(ctx workflow.Context, in contract.CrawlInput) (*contract.Summ
 	}
 	return summary, nil
 }
+
+// errRollover: the history is long enough, go on in a new run.
+var errRollover = errors.New("continue as new")
 
 // specView is what this workflow reads of a spec.
 type specView struct {
@@ -146,7 +152,10 @@ func newCrawl(ctx workflow.Context, in contract.CrawlInput) (*crawl, error) {
 		}
 	} else {
 		c.budget.grants = c.st.Grants
-		c.phase = PhaseCrawl
+		c.phase, c.outcome, c.refuse = PhaseCrawl, c.st.Outcome, c.st.Outcome != ""
+		if c.outcome != "" {
+			c.phase = c.st.Phase
+		}
 	}
 	c.reports = workflow.GetSignalChannel(ctx, SigReport)
 	c.loads = workflow.GetSignalChannel(ctx, SigLoads)
@@ -162,7 +171,7 @@ func (c *crawl) continueAsNew(ctx, root workflow.Context) error {
 		return err
 	}
 	c.receive()
-	c.st.Grants = c.budget.grants
+	c.st.Grants, c.st.Outcome, c.st.Phase = c.budget.grants, c.outcome, c.phase
 	in := c.in
 	in.Run, in.Spec, in.State = c.run, nil, &c.st
 	return workflow.NewContinueAsNewError(ctx, CrawlType, in)
@@ -189,9 +198,17 @@ func (c *crawl) begin(ctx, user workflow.Context) error {
 		return err
 	}
 	c.run.SpecAt, c.st.SpecAt, c.st.LoadQueue = seeded.SpecAt, seeded.SpecAt, seeded.LoadQueue
+	paused := c.st.Paused
+	if err := c.startChildren(ctx); err != nil {
+		return err
+	}
 	c.phase = PhaseCrawl
 	c.describe(ctx)
-	return c.startChildren(ctx)
+	if c.st.Paused != paused { // meanwhile: some child may not have been there to be told
+		c.tellAll(ctx)
+		c.tellLoads(ctx)
+	}
+	return nil
 }
 
 func (c *crawl) startChildren(ctx workflow.Context) error {
@@ -225,17 +242,33 @@ func (c *crawl) control(shard int) contract.ShardControl {
 	}
 }
 
-// tell sends the whole wish to some shards; a lost message is repeated by the
-// next one, and a shard that has closed does not mind.
+// tell sends the whole wish to some shards. A shard that has closed does not
+// mind; one that is gone without a word, though it should close, counts as
+// closed, so that a crawl can always be ended.
 func (c *crawl) tell(ctx workflow.Context, shards ...int) {
 	c.st.Control++
 	var sent []workflow.Future
 	for _, i := range shards {
 		sent = append(sent, workflow.SignalExternalWorkflow(ctx, ShardID(c.run.Crawl, i), "", SigControl, c.control(i)))
 	}
-	for _, f := range sent {
-		_ = f.Get(ctx, nil)
+	var lost []int
+	for n, f := range sent {
+		if isGone(f.Get(ctx, nil)) && c.phase == PhaseStop {
+			lost = append(lost, shards[n])
+		}
 	}
+	c.receive() // one that has closed has said so before
+	for _, i := range lost {
+		if c.st.Shards[i].State != contract.ShardClosed {
+			c.st.Shards[i].State = contract.ShardClosed
+			c.st.Notes = append(c.st.Notes, fmt.Sprintf("shard %d was gone before it could be told to stop; its totals may be old", i))
+		}
+	}
+}
+
+func isGone(err error) bool {
+	var gone *temporal.UnknownExternalWorkflowExecutionError
+	return errors.As(err, &gone)
 }
 
 func (c *crawl) tellAll(ctx workflow.Context) { c.tell(ctx, c.all()...) }
@@ -248,14 +281,19 @@ func (c *crawl) all() []int {
 	return all
 }
 
-func (c *crawl) tellLoads(ctx workflow.Context, ends []int64) {
+func (c *crawl) tellLoads(ctx workflow.Context) {
 	if !c.hasLoaders() {
 		return
 	}
 	c.st.Control++
-	_ = workflow.SignalExternalWorkflow(ctx, LoadsID(c.run.Crawl), "", SigControl, contract.LoadsControl{
-		Parent: c.self, Sequence: c.st.Control, Paused: c.st.Paused, Drain: ends != nil, Ends: ends,
+	err := workflow.SignalExternalWorkflow(ctx, LoadsID(c.run.Crawl), "", SigControl, contract.LoadsControl{
+		Parent: c.self, Sequence: c.st.Control, Paused: c.st.Paused, Drain: c.st.Ends != nil, Ends: c.st.Ends,
 	}).Get(ctx, nil)
+	c.receive()
+	if isGone(err) && c.phase == PhaseDrain && !c.st.Loads.Closed {
+		c.st.Loads.Closed = true
+		c.st.Notes = append(c.st.Notes, "the loaders were gone before they reached the ends of the pages; what the ledger lacks is not loaded")
+	}
 }
 
 // step waits for one thing to happen while crawling, and decides.
@@ -293,10 +331,9 @@ func (c *crawl) nextTime(ctx workflow.Context) (wait time.Duration, any bool) {
 	if c.spec.time > 0 {
 		wait, any = c.st.Started.Add(c.spec.time).Sub(now), true
 	}
-	if !c.censusAgain.IsZero() {
-		if again := c.censusAgain.Sub(now); !any || again < wait {
-			wait, any = again, true
-		}
+	// Once that time has passed, only a report can bring the next census.
+	if again := c.censusAgain.Sub(now); again > 0 && (!any || again < wait) {
+		wait, any = again, true
 	}
 	return wait, any
 }
@@ -381,23 +418,20 @@ func (c *crawl) census(ctx workflow.Context) {
 }
 
 // finish stops the shards, lets the loaders run to the ends, and writes the
-// summary.
+// summary. In a run that continues another it begins where that one was.
 func (c *crawl) finish(ctx workflow.Context) (*contract.Summary, error) {
-	c.refuse = true
-	c.phase, c.st.Paused = PhaseStop, false
-	c.describe(ctx)
-	c.tellAll(ctx)
-	c.await(ctx, c.shardsClosed, func() { c.tellAll(ctx) })
-	if c.hasLoaders() {
-		c.phase = PhaseDrain
+	c.refuse, c.st.Paused = true, false
+	if c.phase != PhaseDrain {
+		c.phase = PhaseStop
 		c.describe(ctx)
-		actx := workflow.WithActivityOptions(ctx, sharedOptions("ends of the pages"))
-		var ends contract.LogEndsResult
-		if err := workflow.ExecuteActivity(actx, ActLogEnds, contract.LogEndsInput{Run: c.run}).Get(ctx, &ends); err != nil {
+		if err := c.await(ctx, c.shardsClosed, c.tellAll); err != nil {
 			return nil, err
 		}
-		c.tellLoads(ctx, ends.Ends)
-		c.await(ctx, func() bool { return c.st.Loads.Closed }, func() { c.tellLoads(ctx, ends.Ends) })
+	}
+	if c.hasLoaders() {
+		if err := c.drain(ctx); err != nil {
+			return nil, err
+		}
 	}
 	c.phase = PhaseFinalize
 	c.describe(ctx)
@@ -413,20 +447,38 @@ func (c *crawl) finish(ctx workflow.Context) (*contract.Summary, error) {
 	return &summary, nil
 }
 
-// await takes reports until done; each minute it repeats its wish, in case a
-// message or a child got lost.
-func (c *crawl) await(ctx workflow.Context, done func() bool, again func()) {
+func (c *crawl) drain(ctx workflow.Context) error {
+	c.phase = PhaseDrain
+	c.describe(ctx)
+	if c.st.Ends == nil {
+		actx := workflow.WithActivityOptions(ctx, sharedOptions("ends of the pages"))
+		var ends contract.LogEndsResult
+		if err := workflow.ExecuteActivity(actx, ActLogEnds, contract.LogEndsInput{Run: c.run}).Get(ctx, &ends); err != nil {
+			return err
+		}
+		c.st.Ends = ends.Ends
+	}
+	return c.await(ctx, func() bool { return c.st.Loads.Closed }, c.tellLoads)
+}
+
+// await states its wish and takes reports until done; each minute it repeats
+// the wish, in case a message or a child got lost.
+func (c *crawl) await(ctx workflow.Context, done func() bool, tell func(workflow.Context)) error {
+	tell(ctx)
 	for {
 		c.receive()
 		c.describe(ctx)
-		if done() {
-			return
+		switch {
+		case done():
+			return nil
+		case workflow.GetInfo(ctx).GetContinueAsNewSuggested():
+			return errRollover
 		}
 		tctx, cancel := workflow.WithCancel(ctx)
 		sel := workflow.NewSelector(ctx)
 		sel.AddReceive(c.reports, func(workflow.ReceiveChannel, bool) {})
 		sel.AddReceive(c.loads, func(workflow.ReceiveChannel, bool) {})
-		sel.AddFuture(workflow.NewTimer(tctx, reportQuiet), func(workflow.Future) { again() })
+		sel.AddFuture(workflow.NewTimer(tctx, reportQuiet), func(workflow.Future) { tell(ctx) })
 		sel.Select(ctx)
 		cancel()
 	}
@@ -452,7 +504,7 @@ func (c *crawl) handlers(ctx workflow.Context) error {
 			c.st.Paused = paused
 			if c.phase == PhaseCrawl {
 				c.tellAll(ctx)
-				c.tellLoads(ctx, nil)
+				c.tellLoads(ctx)
 			}
 			c.nudge()
 			return nil

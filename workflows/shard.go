@@ -516,8 +516,8 @@ func rootCause(err error) string {
 }
 
 func totalsLine(t contract.Totals) string {
-	return fmt.Sprintf("%d locators: %d fetched, %d pending, %d refused, %d given up; %d bytes",
-		t.Locators, t.Fetched, t.Pending, sum(t.Refused), sum(t.GivenUp), t.Bytes)
+	return fmt.Sprintf("%d locators: %d fetched, %d pending, %d refused, %d given up; %.1f MiB",
+		t.Locators, t.Fetched, t.Pending, sum(t.Refused), sum(t.GivenUp), float64(t.Bytes)/(1<<20))
 }
 
 func sum(m map[string]int64) (n int64) {

@@ -34,8 +34,11 @@ func (c *crawl) describe(ctx workflow.Context) {
 func (c *crawl) details(state string) string {
 	var b strings.Builder
 	t := c.totals()
-	fmt.Fprintf(&b, "**crawl %s**, generation %s: %s\n\n%s\n\n%.1f pages/s; %d documents loaded, %d in errors",
-		c.run.Crawl, c.run.Generation, state, totalsLine(t), c.rate, c.ledger().Loaded, c.ledger().Errors)
+	fmt.Fprintf(&b, "**crawl %s**, generation %s: %s %s\n\n%s\n\n%d documents loaded, %d in errors",
+		c.run.Crawl, c.run.Generation, state, c.outcome, totalsLine(t), c.ledger().Loaded, c.ledger().Errors)
+	if c.phase == PhaseCrawl {
+		fmt.Fprintf(&b, "\n\n%.1f pages/s of late", c.rate)
+	}
 	for _, line := range c.trouble() {
 		b.WriteString("\n\n" + line)
 	}
