@@ -23,7 +23,7 @@ CREATE VIEW searchable AS
 		json_extract(doc, '$.description') AS description,
 		json_extract(doc, '$.headings')    AS headings,
 		coalesce(json_extract(doc, '$.text'), doc) AS text
-	FROM documents;
+	FROM documents WHERE deleted = 0;
 CREATE VIRTUAL TABLE words USING fts5(
 	title, description, headings, text,
 	content='searchable', content_rowid='docid',
@@ -38,10 +38,15 @@ const (
 	sqlInsert  = `INSERT INTO documents (id, version, deleted, title, doc) VALUES (?1, ?2, ?3, json_extract(?4, '$.title'), ?4)`
 	sqlUpdate  = `UPDATE documents SET version = ?2, deleted = ?3, title = json_extract(?4, '$.title'), doc = ?4 WHERE docid = ?1`
 	sqlVersion = `UPDATE documents SET version = ?2 WHERE docid = ?1`
-	sqlIndex   = `INSERT INTO words (rowid, title, description, headings, text)
-		SELECT docid, title, description, headings, text FROM searchable WHERE docid = ?`
-	sqlUnindex = `INSERT INTO words (words, rowid, title, description, headings, text)
-		SELECT 'delete', docid, title, description, headings, text FROM searchable WHERE docid = ?`
+	sqlIndex   = `INSERT INTO words (rowid, title, description, headings, text) VALUES (?1, ` + columns + `)`
+	sqlUnindex = `INSERT INTO words (words, rowid, title, description, headings, text) VALUES ('delete', ?1, ` + columns + `)`
+
+	// columns computes from ?2, a document, what the view shows of it. It is
+	// VALUES and not SELECT FROM searchable: before a statement that may write
+	// several rows SQLite opens a savepoint, for which FTS5 flushes its whole
+	// memory, and a batch takes four times as long.
+	columns = `json_extract(?2, '$.title'), json_extract(?2, '$.description'), json_extract(?2, '$.headings'),
+		coalesce(json_extract(?2, '$.text'), ?2)`
 )
 
 // sqlSearch asks for highlight, never for snippet: FTS5's snippet compares every

@@ -156,7 +156,8 @@ func (x *index) apply(ctx context.Context, op sink.Op) (sink.Outcome, error) {
 	var (
 		docid, version int64
 		deleted        bool
-		old            sql.RawBytes
+		raw            sql.RawBytes
+		old            string
 	)
 	rows, err := x.find.QueryContext(ctx, op.ID)
 	if err != nil {
@@ -164,10 +165,13 @@ func (x *index) apply(ctx context.Context, op sink.Op) (sink.Outcome, error) {
 	}
 	found, same := rows.Next(), false
 	if found {
-		if err := rows.Scan(&docid, &version, &deleted, &old); err != nil {
+		if err := rows.Scan(&docid, &version, &deleted, &raw); err != nil {
 			return 0, errors.Join(err, rows.Close())
 		}
-		same = deleted == op.Delete && bytes.Equal(old, op.Doc)
+		same = deleted == op.Delete && bytes.Equal(raw, op.Doc)
+		if !same {
+			old = string(raw)
+		}
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return 0, err
@@ -183,7 +187,7 @@ func (x *index) apply(ctx context.Context, op sink.Op) (sink.Outcome, error) {
 		_, err := x.version.ExecContext(ctx, docid, op.Version)
 		return sink.Loaded, err
 	}
-	return sink.Loaded, x.replace(ctx, docid, deleted, op)
+	return sink.Loaded, x.replace(ctx, docid, old, op)
 }
 
 func (x *index) create(ctx context.Context, op sink.Op) error {
@@ -195,20 +199,22 @@ func (x *index) create(ctx context.Context, op sink.Op) error {
 	if err != nil {
 		return err
 	}
-	_, err = x.addWords.ExecContext(ctx, docid)
+	_, err = x.addWords.ExecContext(ctx, docid, text(op))
 	return err
 }
 
-func (x *index) replace(ctx context.Context, docid int64, wasDeleted bool, op sink.Op) error {
-	if !wasDeleted {
-		if _, err := x.dropWords.ExecContext(ctx, docid); err != nil {
+// replace takes the words of the old document out, if it was not deleted, and
+// puts those of the new one in.
+func (x *index) replace(ctx context.Context, docid int64, old string, op sink.Op) error {
+	if old != "" {
+		if _, err := x.dropWords.ExecContext(ctx, docid, old); err != nil {
 			return err
 		}
 	}
 	if _, err := x.update.ExecContext(ctx, docid, op.Version, op.Delete, text(op)); err != nil || op.Delete {
 		return err
 	}
-	_, err := x.addWords.ExecContext(ctx, docid)
+	_, err := x.addWords.ExecContext(ctx, docid, text(op))
 	return err
 }
 
