@@ -433,6 +433,9 @@ func (c *crawl) finish(ctx workflow.Context) (*contract.Summary, error) {
 			return nil, err
 		}
 	}
+	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+		return nil, err
+	}
 	c.phase = PhaseFinalize
 	c.describe(ctx)
 	actx := workflow.WithActivityOptions(ctx, sharedOptions("write the summary"))

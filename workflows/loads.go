@@ -49,7 +49,6 @@ type loads struct {
 	in       contract.LoadsInput
 	first    string
 	control  contract.LoadsControl
-	sequence int64
 	parts    []contract.LoadReport
 	controls workflow.ReceiveChannel
 	reports  workflow.ReceiveChannel

@@ -74,11 +74,12 @@ type shard struct {
 	totals   contract.Totals
 	lostTail bool
 	trouble  string
-	failures int
 
 	now     time.Time
 	nextAsk time.Time
 	lastAsk time.Time
+	asking  backoff // of Acquire and Expand
+	taking  backoff // of Fetch
 
 	reports    int64
 	reported   contract.ShardReport
@@ -152,6 +153,9 @@ func (s *shard) receive() {
 		if c.Parent != s.in.Parent || c.Sequence <= s.control.Sequence {
 			continue
 		}
+		if c.Grant != s.control.Grant && s.state == contract.ShardStarved {
+			s.state, s.end = contract.ShardBusy, -1 // only an Expand with this grant can tell
+		}
 		changed := c.Grant != s.control.Grant || c.SpecAt != s.control.SpecAt || c.Paused != s.control.Paused || c.Stop
 		s.control = c
 		if changed {
@@ -196,7 +200,7 @@ func (s *shard) mayAsk(ctx workflow.Context) bool {
 
 // ask schedules an Acquire or an Expand, if it is time.
 func (s *shard) ask(ctx workflow.Context) {
-	if !s.mayAsk(ctx) || s.now.Before(s.nextAsk) {
+	if !s.mayAsk(ctx) || s.now.Before(s.askAt()) {
 		return
 	}
 	if s.state == contract.ShardPaused {
@@ -245,7 +249,7 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 	if p.acquire {
 		var r contract.AcquireResult
 		if err := p.future.Get(ctx, &r); err != nil {
-			s.failed("acquire", err)
+			s.failed("acquire", err, &s.asking)
 			return
 		}
 		s.queue, s.urgent = r.Queue, true
@@ -254,10 +258,13 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 	var r contract.ExpandResult
 	if err := p.future.Get(ctx, &r); err != nil {
 		s.queue = ""
-		s.failed("expand", err)
+		s.failed("expand", err, &s.asking)
 		return
 	}
-	s.failures, s.trouble = 0, ""
+	s.asking = backoff{}
+	if s.taking.failures == 0 {
+		s.trouble = ""
+	}
 	s.totals, s.lostTail = r.Totals, s.lostTail || r.LostTail
 	s.decide(ctx, r)
 	if p.waits && s.nextAsk.Equal(s.now) && s.end == r.End && s.state != contract.ShardBusy {
@@ -294,18 +301,36 @@ func (s *shard) settle(state string, end int64) {
 		s.urgent = true
 	}
 	s.state, s.end = state, end
-	s.nextAsk = s.now // the next one waits inside, once this is reported
-	if _, cools := s.slots.cools(s.now); cools {
-		s.nextAsk = s.now.Add(askAgain)
+	s.nextAsk = s.now.Add(askAgain)
+	s.askToWait()
+}
+
+// askToWait: once idle or starved is reported and nothing cools, the next
+// Expand waits inside, so it can be scheduled at once.
+func (s *shard) askToWait() {
+	settled := s.state == contract.ShardIdle || s.state == contract.ShardStarved
+	if _, cools := s.slots.cools(s.now); settled && !cools && s.isReported() {
+		s.nextAsk = earlier(s.nextAsk, s.now)
 	}
 }
 
-func (s *shard) failed(what string, err error) {
-	s.failures++
+// backoff is the wait after failures in a row; zero is none.
+type backoff struct {
+	failures int
+	until    time.Time
+}
+
+func (s *shard) failed(what string, err error, b *backoff) {
+	b.failures++
+	b.until = s.now.Add(min(minBackoff<<min(b.failures-1, 6), maxBackoff))
 	s.trouble = what + ": " + rootCause(err)
-	wait := minBackoff << min(s.failures-1, 6)
-	s.nextAsk = s.now.Add(min(wait, maxBackoff))
 	s.urgent = true
+}
+
+// askAt is when the next Acquire or Expand may be scheduled: whatever asks for
+// it, failures make it wait.
+func (s *shard) askAt() time.Time {
+	return later(s.nextAsk, later(s.asking.until, s.taking.until))
 }
 
 // fetch opens a batch.
@@ -331,6 +356,7 @@ func (s *shard) closeBatch(ctx workflow.Context, o *open) {
 	var r contract.FetchResult
 	err := o.future.Get(ctx, &r)
 	if err == nil {
+		s.taking = backoff{}
 		s.slots.answered(o.batch.Slots, s.now, r.LongestDelay)
 		return
 	}
@@ -338,14 +364,14 @@ func (s *shard) closeBatch(ctx workflow.Context, o *open) {
 	switch {
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
 		s.slots.unused(o.batch.Slots)
-		s.failed("fetch", errors.New("no worker took the batch within "+fetchQueued.String()))
+		s.failed("fetch", errors.New("no worker took the batch within "+fetchQueued.String()), &s.taking)
 	case errors.As(err, &timeout):
 		s.slots.silent(o.batch.Slots, s.now, true)
 		s.trouble, s.urgent = fmt.Sprintf("batch %d was lost: %s", o.batch.Number, rootCause(err)), true
 	default:
 		s.slots.silent(o.batch.Slots, s.now, false)
 		if !temporal.IsCanceledError(err) {
-			s.failed("fetch", err)
+			s.failed("fetch", err, &s.taking)
 		}
 	}
 }
@@ -387,11 +413,12 @@ func (s *shard) answerReport(ctx workflow.Context) {
 	var gone *temporal.UnknownExternalWorkflowExecutionError
 	switch {
 	case err == nil:
+		s.now = workflow.Now(ctx)
+		s.askToWait()
 	case errors.As(err, &gone):
 		s.orphan = true
 	default:
-		s.reported = contract.ShardReport{} // say it again
-		s.urgent = true
+		s.reported = contract.ShardReport{} // say it again, when the next one is due
 	}
 }
 
@@ -426,13 +453,13 @@ func (s *shard) setTimer(ctx workflow.Context) {
 		at = s.reportedAt.Add(s.reportEvery())
 	}
 	if s.mayAsk(ctx) {
-		at = earlier(at, s.nextAsk)
+		at = earlier(at, s.askAt())
 		if next, any := s.slots.cools(s.now); any {
 			next = later(next, s.lastAsk.Add(askSpacing))
 			if next.Before(s.nextAsk) {
 				s.nextAsk = next
 			}
-			at = earlier(at, s.nextAsk)
+			at = earlier(at, s.askAt())
 		}
 	}
 	if s.timer != nil && !at.Before(s.timerAt) {

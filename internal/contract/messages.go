@@ -133,6 +133,10 @@ type CrawlState struct {
 	Loads      LoadsReport     `json:"loads"`
 	LoadQueue  string          `json:"load_queue"`
 	Notes      []string        `json:"notes,omitempty"`
+	// Outcome is set once the end is decided; Phase and Ends say how far it got.
+	Outcome string  `json:"outcome,omitempty"`
+	Phase   string  `json:"phase,omitempty"`
+	Ends    []int64 `json:"ends,omitempty"` // to which the loaders drain
 }
 
 // GrantState is the latest grant of a shard and the most that it may still
