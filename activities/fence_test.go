@@ -50,7 +50,7 @@ func TestFenceCountsTheWallClockOfASuspendedMachine(t *testing.T) {
 
 func TestFenceDrainsOnCancelAndFallsWhenTheActivityIsGone(t *testing.T) {
 	drained := 0
-	var err error = temporal.NewCanceledError()
+	err := temporal.NewCanceledError()
 	f := newFence(20*time.Second, func(context.Context) error { return err }, func() { drained++ })
 	f.beat(t.Context())
 	require.Equal(t, 1, drained)

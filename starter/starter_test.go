@@ -311,8 +311,16 @@ func TestValidate(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	for _, args := range [][]string{
-		{"crawl", "https://docs.example.org/"}, {"status"}, {"status", "x"}, {"list"}, {"pause", "x"}, {"resume", "x"}, {"cancel", "x"},
-		{"add-seeds", "x", "https://a.example/"}, {"set-rate", "x", "--delay", "1s"}, {"delete", "x", "--yes"},
+		{"crawl", "https://docs.example.org/"},
+		{"status"},
+		{"status", "x"},
+		{"list"},
+		{"pause", "x"},
+		{"resume", "x"},
+		{"cancel", "x"},
+		{"add-seeds", "x", "https://a.example/"},
+		{"set-rate", "x", "--delay", "1s"},
+		{"delete", "x", "--yes"},
 	} {
 		f := newFakes()
 		f.noTemporal = true
@@ -333,8 +341,12 @@ func TestSteering(t *testing.T) {
 	f := newFakes()
 	f.execs["x"] = execution{State: stateRunning, RunID: "r"}
 	for _, args := range [][]string{
-		{"pause", "x"}, {"resume", "x"}, {"set-rate", "x", "--delay", "250ms", "--parallelism", "2"}, {"set-rate", "x", "--delay", "0"},
-		{"add-seeds", "x", "https://a.example/", "https://b.example/"}, {"cancel", "x"},
+		{"pause", "x"},
+		{"resume", "x"},
+		{"set-rate", "x", "--delay", "250ms", "--parallelism", "2"},
+		{"set-rate", "x", "--delay", "0"},
+		{"add-seeds", "x", "https://a.example/", "https://b.example/"},
+		{"cancel", "x"},
 	} {
 		if got := f.run(args...); got.code != exitOK || got.err == "" {
 			t.Errorf("%v: %s", args, got)

@@ -229,7 +229,7 @@ type CensusInput struct {
 	Ends []int64 `json:"ends"` // per shard
 }
 
-// CensusResult: Equal per shard.
+// CensusResult has the log end of each shard, and whether all are as asked.
 type CensusResult struct {
 	Ends  []int64 `json:"ends"`
 	Equal bool    `json:"equal"`

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"syscall"
 )
@@ -114,10 +113,6 @@ func isTLS(err error) bool {
 
 // isProtocol knows net/http's answers without a type by their words.
 func isProtocol(err error) bool {
-	var p *http.ProtocolError
-	if errors.As(err, &p) {
-		return true
-	}
 	text := err.Error()
 	for _, words := range []string{
 		"malformed", "invalid header", "net/http: HTTP/1.x transport", "server response headers exceeded",

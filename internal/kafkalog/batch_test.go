@@ -114,7 +114,9 @@ func TestDeliver(t *testing.T) {
 		{"a header cut off", slices.Concat(set(made{base: 0, last: 1, offsets: []int64{0, 1}}), make([]byte, 9)), nil, 0, []int64{0, 1}, 2},
 		{
 			"a control batch", set(made{base: 0, last: 0, offsets: []int64{0}}, made{base: 1, last: 1, offsets: []int64{1}, attrs: attrControl | attrTransactional, key: commit}),
-			nil, 0, []int64{0}, 2,
+			nil, 0,
+			[]int64{0},
+			2,
 		},
 		{
 			"an aborted transaction between others",
@@ -124,7 +126,10 @@ func TestDeliver(t *testing.T) {
 				made{base: 4, last: 4, offsets: []int64{4}, attrs: attrControl | attrTransactional, producer: 9, key: abort},
 				made{base: 5, last: 5, offsets: []int64{5}, attrs: attrTransactional, producer: 9},
 				made{base: 6, last: 6, offsets: []int64{6}, attrs: attrControl | attrTransactional, producer: 9, key: commit}),
-			[]abortedTxn{{9, 1}}, 0, []int64{0, 3, 5}, 7,
+			[]abortedTxn{{9, 1}},
+			0,
+			[]int64{0, 3, 5},
+			7,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,7 +44,8 @@ func (l *Log) Read(ctx context.Context, topic string, partition int, from int64,
 	}
 	defer f.release()
 	next, err = l.deliver(f, from, fn)
-	if stop, ok := err.(*stopped); ok {
+	var stop *stopped
+	if errors.As(err, &stop) {
 		return stop.at, f.high, stop.err
 	}
 	if err != nil {

@@ -53,8 +53,8 @@ func (s *TopicSpec) check() error {
 	return nil
 }
 
-// ErrShape: a topic exists with another shape than is wanted. Waiting does not
-// help.
+// ErrShape says that a topic exists with another shape than is wanted. Waiting
+// does not help.
 var ErrShape = errors.New("existing topic has another shape")
 
 // EnsureTopics creates the topics that are missing and returns when every

@@ -311,8 +311,8 @@ func TestRobotsNotToBeHad(t *testing.T) {
 		{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, false},
 		{"429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, false},
 		{"dropped", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, false},
-		{"loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/robots.txt", 302) }, true},
-		{"moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/rules", 302) }, false},
+		{"loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/robots.txt", http.StatusFound) }, true},
+		{"moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/rules", http.StatusFound) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
@@ -494,8 +494,12 @@ func TestRetryAfter(t *testing.T) {
 		want        time.Duration
 		told        bool
 	}{
-		{"", "", 0, false}, {"soon", "", 0, false}, {"-3", "", 0, false},
-		{"0", "", 0, true}, {"90", "", 90 * time.Second, true}, {"999999", "", time.Hour, true},
+		{"", "", 0, false},
+		{"soon", "", 0, false},
+		{"-3", "", 0, false},
+		{"0", "", 0, true},
+		{"90", "", 90 * time.Second, true},
+		{"999999", "", time.Hour, true},
 		{"Fri, 02 Jan 2026 03:05:05 GMT", "", time.Minute, true},
 		{"Fri, 02 Jan 2026 01:00:30 GMT", "Fri, 02 Jan 2026 01:00:00 GMT", 30 * time.Second, true},
 		{"Fri, 02 Jan 2020 01:00:30 GMT", "", time.Second, true},
@@ -626,7 +630,7 @@ func TestStateTry(t *testing.T) {
 }
 
 func TestHopsEnd(t *testing.T) {
-	s := newSite(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", 302) })
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) })
 	u := newSetup(t, s, "/a", "/b")
 	u.host().Items[0].Hop, u.host().Items[1].Hop = 8, 9
 	res := u.run(t.Context())

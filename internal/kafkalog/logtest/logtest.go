@@ -453,10 +453,10 @@ func (s *suite) readStopped(t *testing.T) {
 		}
 		return nil
 	}
-	if next, _, err := s.log.Read(ctx(t), topic, 0, 2, 1<<20, time.Second, stop); next != 6 || err != mine {
+	if next, _, err := s.log.Read(ctx(t), topic, 0, 2, 1<<20, time.Second, stop); next != 6 || !errors.Is(err, mine) {
 		t.Errorf("Read: %d, %v", next, err)
 	}
-	if next, err := s.log.ReadRange(ctx(t), topic, 0, 2, 10, stop); next != 6 || err != mine {
+	if next, err := s.log.ReadRange(ctx(t), topic, 0, 2, 10, stop); next != 6 || !errors.Is(err, mine) {
 		t.Errorf("ReadRange: %d, %v", next, err)
 	}
 }

@@ -276,18 +276,18 @@ func parse(body []byte) (actions []action, err error) {
 		return nil, fmt.Errorf("request body is required")
 	}
 	if body[len(body)-1] != '\n' {
-		return nil, fmt.Errorf("The bulk request must be terminated by a newline [\\n]")
+		return nil, fmt.Errorf("The bulk request must be terminated by a newline [\\n]") //nolint:staticcheck // the words of the real server
 	}
 	lines := bytes.Split(body[:len(body)-1], []byte("\n"))
 	for i := 0; i < len(lines); i++ {
 		var in map[string]action
 		if json.Unmarshal(lines[i], &in) != nil || len(in) != 1 {
-			return nil, fmt.Errorf("Malformed action/metadata line [%d]", i+1)
+			return nil, fmt.Errorf("Malformed action/metadata line [%d]", i+1) //nolint:staticcheck // the words of the real server
 		}
 		for verb, a := range in {
 			a.verb = verb
 			if a.Type != nil {
-				return nil, fmt.Errorf("Action/metadata line [%d] contains an unknown parameter [_type]", i+1)
+				return nil, fmt.Errorf("Action/metadata line [%d] contains an unknown parameter [_type]", i+1) //nolint:staticcheck // the words of the real server
 			}
 			if verb != "delete" {
 				if i++; i == len(lines) {
