@@ -411,7 +411,7 @@ func TestCopy(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	for _, text := range []string{"", "{", `{"nmae":"x"}`, `{"limits":{"time":"soon"}}`, `{"shards":"x"}`, strings.Repeat(" ", maxDecoded+1)} {
+	for _, text := range []string{"", "{", `{"nam":"x"}`, `{"limits":{"time":"soon"}}`, `{"shards":"x"}`, strings.Repeat(" ", maxDecoded+1)} {
 		if _, err := Decode([]byte(text)); err == nil {
 			t.Errorf("%.20q was decoded", text)
 		}
