@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -24,21 +26,35 @@ type crawlTest struct {
 	census   int
 	onCensus func(n int)
 	started  []contract.ShardInput
-	controls []contract.ShardControl // to any shard, in order
+	controls []told // in order
+	limits   map[string]any
+	seeds    []contract.SeedInput
+	timers   int
 	final    contract.FinalizeInput
+	gone     int // this shard ends without a word; -1: none
 	sequence int64
 	parent   contract.Parent
 }
 
+// told is a message to a shard.
+type told struct {
+	contract.ShardControl
+	shard int
+}
+
 func newCrawlTest(t *testing.T, shards int) *crawlTest {
-	c := &crawlTest{TestWorkflowEnvironment: newEnvironment(), t: t, shards: shards}
+	c := &crawlTest{TestWorkflowEnvironment: newEnvironment(), t: t, shards: shards, gone: -1, limits: map[string]any{}}
+	c.SetOnTimerScheduledListener(func(string, time.Duration) { c.timers++ })
 	c.RegisterWorkflowWithOptions(CrawlWorkflow, workflow.RegisterOptions{Name: CrawlType})
 	// A child mocked by OnWorkflow would have to end before its parent learns
 	// that it has started, so the fake is a workflow in its own right.
 	c.RegisterWorkflowWithOptions(c.shard, workflow.RegisterOptions{Name: ShardType})
 	reg := func(name string, f any) { c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	reg(ActClear, func(contract.ClearInput) error { return nil })
-	reg(ActSeed, func(contract.SeedInput) (contract.SeedResult, error) { return contract.SeedResult{SpecAt: 7}, nil })
+	reg(ActSeed, func(in contract.SeedInput) (contract.SeedResult, error) {
+		c.seeds = append(c.seeds, in)
+		return contract.SeedResult{SpecAt: int64(len(c.seeds))}, nil
+	})
 	reg(ActCensus, func(in contract.CensusInput) (contract.CensusResult, error) {
 		c.census++
 		if c.onCensus != nil {
@@ -61,10 +77,13 @@ func newCrawlTest(t *testing.T, shards int) *crawlTest {
 func (c *crawlTest) shard(ctx workflow.Context, in contract.ShardInput) error {
 	c.parent = in.Parent
 	c.started = append(c.started, in)
+	if in.Shard == c.gone {
+		return nil
+	}
 	for {
 		var control contract.ShardControl
 		workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
-		c.controls = append(c.controls, control)
+		c.controls = append(c.controls, told{control, in.Shard})
 		if control.Stop {
 			c.sequence++
 			return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigReport, contract.ShardReport{
@@ -90,11 +109,30 @@ func (c *crawlTest) report(shard int, state string, end, spent int64) {
 	})
 }
 
+// settled is the report of a shard with nothing open, that answers a grant.
+func (c *crawlTest) settled(shard int, state string, spent, grant int64) {
+	c.sequence++
+	c.SignalWorkflow(SigReport, contract.ShardReport{
+		Parent: c.parent, Shard: shard, Sequence: c.sequence, State: state, Grant: grant,
+		Totals: contract.Totals{Spent: spent},
+	})
+}
+
+func (c *crawlTest) lastGrant(shard int) (g contract.Grant) {
+	for _, control := range c.controls {
+		if control.shard == shard {
+			g = control.Grant
+		}
+	}
+	return g
+}
+
 func (c *crawlTest) at(d time.Duration, f func()) { c.RegisterDelayedCallback(f, d) }
 
 func (c *crawlTest) start(pages int64) {
+	c.limits["pages"] = pages
 	raw, err := json.Marshal(map[string]any{
-		"shards": c.shards, "sink": map[string]any{"kind": "none"}, "limits": map[string]any{"pages": pages},
+		"shards": c.shards, "sink": map[string]any{"kind": "none"}, "limits": c.limits,
 		"politeness": map[string]any{"delay": "1s", "parallelism": 1},
 	})
 	require.NoError(c.t, err)
@@ -144,15 +182,17 @@ func TestCensusDoesNotCountWhenSeedsWereAddedMeanwhile(t *testing.T) {
 		if n == 1 {
 			c.UpdateWorkflow(UpAddSeeds, "", &testsuite.TestUpdateCallback{
 				OnAccept: func() {}, OnReject: func(err error) { t.Error(err) },
-				OnComplete: func(any, error) { c.ends = []int64{6} },
+				OnComplete: func(_ any, err error) { require.NoError(t, err); c.ends = []int64{6} },
 			}, contract.AddSeeds{URLs: []string{"http://a/"}})
 		}
 	}
 	c.at(time.Second, func() { c.idle(0, 5) })
-	c.at(20*time.Second, func() { require.False(t, c.IsWorkflowCompleted()); c.idle(0, 6) })
+	later := false
+	c.at(20*time.Second, func() { later = !c.IsWorkflowCompleted(); c.idle(0, 6) })
 	c.start(0)
+	require.True(t, later, "the first census agreed, but seeds were added while it ran")
 	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
-	require.Greater(t, c.census, 1)
+	require.Equal(t, []string{"http://a/"}, c.seeds[1].Only)
 }
 
 func TestReportsOfAnotherRunAreDropped(t *testing.T) {
@@ -162,10 +202,41 @@ func TestReportsOfAnotherRunAreDropped(t *testing.T) {
 		zombie := c.parent
 		zombie.First = "an earlier run"
 		c.SignalWorkflow(SigReport, contract.ShardReport{Parent: zombie, Shard: 0, Sequence: 99, State: contract.ShardIdle, End: 5})
+		late := contract.ShardReport{Parent: c.parent, Shard: 7, Sequence: 99, State: contract.ShardIdle}
+		c.SignalWorkflow(SigReport, late) // there is no shard 7
 	})
-	c.at(5*time.Second, func() { require.Zero(t, c.census); c.idle(0, 5) })
+	asked := -1
+	c.at(5*time.Second, func() { asked = c.census; c.idle(0, 5) })
+	c.start(0)
+	require.Zero(t, asked, "the zombie's report brought no census")
+	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+}
+
+func TestReportsThatComeLateAreDropped(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.ends = []int64{5}
+	c.at(time.Second, func() {
+		c.SignalWorkflow(SigReport, contract.ShardReport{Parent: c.parent, Sequence: 3, State: contract.ShardBusy})
+		c.SignalWorkflow(SigReport, contract.ShardReport{Parent: c.parent, Sequence: 2, State: contract.ShardIdle, End: 5})
+	})
+	asked := -1
+	c.at(5*time.Second, func() { asked = c.census; c.sequence = 3; c.idle(0, 5) })
+	c.start(0)
+	require.Zero(t, asked)
+	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+}
+
+func TestCensusThatDisagreedDoesNotSpin(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.ends = []int64{6}
+	c.at(time.Second, func() { c.idle(0, 5) })
+	c.at(2*time.Second, func() { c.report(0, contract.ShardBusy, -1, 0) })
+	before, after := 0, 0
+	c.at(time.Minute, func() { before = c.timers })
+	c.at(time.Hour, func() { after = c.timers; c.idle(0, 6) })
 	c.start(0)
 	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+	require.Less(t, after-before, 5)
 }
 
 func TestBudgetEndsTheCrawl(t *testing.T) {
@@ -174,6 +245,92 @@ func TestBudgetEndsTheCrawl(t *testing.T) {
 	c.start(10)
 	require.Equal(t, contract.OutcomeBudget, c.summary().Outcome)
 	require.Zero(t, c.census)
+}
+
+func TestBudgetIsMovedBeforeTheCrawlEnds(t *testing.T) {
+	c := newCrawlTest(t, 2)
+	c.at(time.Second, func() {
+		c.settled(0, contract.ShardStarved, 5, 1)
+		c.settled(1, contract.ShardIdle, 2, 1)
+	})
+	c.at(5*time.Second, func() {
+		require.Equal(t, contract.Grant{Number: 2, Total: 2}, c.lastGrant(1), "the surplus is taken back")
+		c.settled(1, contract.ShardIdle, 2, 2)
+	})
+	c.at(10*time.Second, func() {
+		require.Equal(t, contract.Grant{Number: 2, Total: 8}, c.lastGrant(0), "and given to who can use it")
+		c.settled(0, contract.ShardStarved, 8, 1) // answers the grant before: does not count
+	})
+	end := time.Time{}
+	c.at(20*time.Second, func() { end = c.Now(); c.settled(0, contract.ShardStarved, 8, 2) })
+	c.start(10)
+	require.False(t, end.IsZero())
+	require.Equal(t, contract.OutcomeBudget, c.summary().Outcome)
+}
+
+func TestTimeLimitEndsTheCrawl(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.limits["time"] = "10m"
+	begun := c.Now()
+	c.start(0)
+	require.Equal(t, contract.OutcomeTime, c.summary().Outcome)
+	require.WithinDuration(t, begun.Add(10*time.Minute), c.Now(), time.Second)
+}
+
+func TestCrawlEndsThoughAShardIsGone(t *testing.T) {
+	c := newCrawlTest(t, 2)
+	c.gone = 1
+	c.at(time.Second, c.CancelWorkflow)
+	c.start(0)
+	require.Equal(t, contract.OutcomeCancelled, c.final.Outcome)
+	require.Len(t, c.final.Notes, 1)
+	require.Contains(t, c.final.Notes[0], "shard 1 was gone")
+}
+
+func TestTotalsAreThoseOfTheLastFolds(t *testing.T) {
+	c := newCrawlTest(t, 2)
+	c.ends = []int64{5, 9}
+	c.at(time.Second, func() { c.idle(0, 5); c.idle(1, 9) })
+	c.start(0)
+	require.Equal(t, int64(200), c.summary().Totals.Fetched)
+}
+
+func TestCrawlGoesOnInANewRun(t *testing.T) {
+	c := newCrawlTest(t, 2)
+	c.SetDetachedChildWait(false)
+	c.at(time.Second, func() {
+		c.report(0, contract.ShardIdle, 5, 3)
+		c.SetContinueAsNewSuggested(true)
+	})
+	c.start(10)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, c.GetWorkflowError(), &next)
+	var in contract.CrawlInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+	require.NotNil(t, in.State)
+	require.Equal(t, int64(3), in.State.Shards[0].Totals.Spent)
+	require.Equal(t, int64(5), in.State.Grants[1].Grant.Total)
+
+	// The new run seeds and starts nothing; what it knows still counts.
+	parent := c.parent
+	c = newCrawlTest(t, 2)
+	c.parent, c.sequence, c.ends = parent, 50, []int64{5, 9}
+	c.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, SigControl, mock.Anything).
+		Return(func(_, id, _, _ string, arg any) error {
+			shard := int(id[len(id)-1] - '0')
+			require.Equal(t, ShardID("x", shard), id)
+			if arg.(contract.ShardControl).Stop {
+				c.SignalWorkflow(SigReport, contract.ShardReport{
+					Parent: parent, Shard: shard, Sequence: 100, State: contract.ShardClosed,
+				})
+			}
+			return nil
+		})
+	c.at(time.Second, func() { c.report(1, contract.ShardIdle, 9, 1) })
+	c.ExecuteWorkflow(CrawlType, in)
+	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+	require.Empty(t, c.seeds)
+	require.Empty(t, c.started)
 }
 
 func TestPausedCrawlTakesNoCensus(t *testing.T) {
