@@ -12,7 +12,7 @@ import (
 
 // BinEnv names a directory with programs that are built already, as "make
 // build" leaves them in bin/. A program that is not in it is built.
-const BinEnv = "TRAWL_BIN"
+const BinEnv = "HARNESS_BIN"
 
 // program that can be built, with the module it belongs to.
 type program struct {

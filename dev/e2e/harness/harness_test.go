@@ -18,6 +18,17 @@ func TestRunProcessReportsCodeAndOutput(t *testing.T) {
 	}
 }
 
+func TestServersOfTheCallerAreNotInherited(t *testing.T) {
+	t.Setenv("TRAWL_KAFKA_BROKERS", "192.0.2.1:9092")
+	t.Setenv("TEMPORAL_ADDRESS", "192.0.2.1:7233")
+	t.Setenv("OTHER", "kept")
+	r := RunProcess(t, "sh", shell, []string{"TRAWL_LOG=debug"}, time.Minute,
+		"-c", `echo "${TRAWL_KAFKA_BROKERS-none} ${TEMPORAL_ADDRESS-none} $OTHER $TRAWL_LOG"`)
+	if want := "none none kept debug\n"; r.Stdout != want {
+		t.Errorf("got %q, want %q", r.Stdout, want)
+	}
+}
+
 func TestWaitStdoutSeesLinesAsTheyCome(t *testing.T) {
 	p := StartProcess(t, "sh", shell, nil, "-c", `echo one; echo two words; exec cat`)
 	if got := p.WaitStdout("words", time.Minute); got != "two words" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,13 +24,14 @@ type Process struct {
 }
 
 // StartProcess starts a program with this test's environment plus env
-// ("KEY=value", the last one of a key counts). When the test ends the process
+// ("KEY=value", the last one of a key counts). Variables of Temporal and of
+// trawl come from env alone: those of the caller would lead to other servers. When the test ends the process
 // is killed, and if the test has failed the end of its output is logged.
 func StartProcess(tb testing.TB, name, path string, env []string, args ...string) *Process {
 	tb.Helper()
 	p := &Process{tb: tb, name: name, stdout: newOutput(), stderr: newOutput(), done: make(chan struct{})}
 	p.cmd = exec.Command(path, args...)
-	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Env = append(inherited(os.Environ()), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		tb.Fatalf("start %s: %v", name, err)
@@ -48,6 +50,13 @@ func StartProcess(tb testing.TB, name, path string, env []string, args ...string
 		}
 	})
 	return p
+}
+
+// inherited is the part of an environment that programs may see.
+func inherited(environ []string) []string {
+	return slices.DeleteFunc(environ, func(kv string) bool {
+		return strings.HasPrefix(kv, "TRAWL_") || strings.HasPrefix(kv, "TEMPORAL_")
+	})
 }
 
 // PID of the process.
