@@ -43,7 +43,7 @@ type slice struct {
 	// stated are offsets beyond the position whose failure the errors topic has
 	// acknowledged: a reset does not state them again.
 	stated map[int64]bool
-	ahead *ahead // being extracted
+	ahead  *ahead // being extracted
 }
 
 // ahead is a batch that is extracted and transformed while another is loaded.

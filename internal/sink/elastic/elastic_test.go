@@ -138,7 +138,7 @@ func TestConnectionBreaks(t *testing.T) {
 	if _, ok := errors.AsType[*sink.UnavailableError](err); ok || err == nil {
 		t.Fatalf("got %v (%T): the connection was made, so the write may have happened", err, err)
 	}
-	s.Before = nil
+	s.Set(func(s *estest.Server) { s.Before = nil })
 	if _, err := w.Write(t.Context(), ops); err != nil {
 		t.Fatalf("afterwards: %v", err)
 	}

@@ -49,12 +49,12 @@ const (
 		coalesce(json_extract(?2, '$.text'), ?2)`
 )
 
-// sqlSearch asks for highlight, never for snippet: FTS5's snippet compares every
-// match with every other, so that one page of a megabyte that repeats a word
-// keeps it busy for minutes.
+// sqlSearch asks FTS5 for neither snippet nor highlight: both take time by the
+// square of the matches, so that one page of a megabyte that repeats a word keeps
+// them busy for minutes.
 const (
 	sqlSearch = `SELECT d.id, -bm25(words, 8.0, 3.0, 2.0, 1.0), coalesce(d.title, ''),
-		highlight(words, 3, char(1), ''), highlight(words, 1, char(1), '')
+		coalesce(json_extract(d.doc, '$.text'), d.doc, ''), coalesce(json_extract(d.doc, '$.description'), '')
 		FROM words JOIN documents d ON d.docid = words.rowid
 		WHERE words MATCH ?1 ORDER BY bm25(words, 8.0, 3.0, 2.0, 1.0), d.id LIMIT ?2`
 	sqlTotal = `SELECT count(*) FROM words WHERE words MATCH ?1`

@@ -451,3 +451,10 @@ func (s *Server) Docs(name string) map[string]int64 {
 	}
 	return out
 }
+
+// Set changes fields under the lock.
+func (s *Server) Set(edit func(*Server)) {
+	s.Lock()
+	defer s.Unlock()
+	edit(s)
+}
