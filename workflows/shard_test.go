@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -23,8 +24,10 @@ type shardTest struct {
 	acquired int
 	expands  []contract.ExpandInput
 	reports  []contract.ShardReport
+	fetches  []contract.FetchInput
 	expand   func(in contract.ExpandInput) (contract.ExpandResult, error)
 	fetch    func(in contract.FetchInput) (contract.FetchResult, error)
+	onReport func(contract.ShardReport)
 	gone     bool
 }
 
@@ -42,16 +45,24 @@ func newShardTest(t *testing.T) *shardTest {
 		if in.FoldOnly {
 			return contract.ExpandResult{Verdict: contract.VerdictLater, Totals: contract.Totals{Fetched: 42}}, nil
 		}
-		s.expands = append(s.expands, in)
+		if s.expands = append(s.expands, in); len(s.expands) > 2000 {
+			panic("the shard spins")
+		}
 		return s.expand(in)
 	})
-	reg(ActFetch, func(in contract.FetchInput) (contract.FetchResult, error) { return s.fetch(in) })
+	reg(ActFetch, func(in contract.FetchInput) (contract.FetchResult, error) {
+		s.fetches = append(s.fetches, in)
+		return s.fetch(in)
+	})
 	s.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, SigReport, mock.Anything).
 		Return(func(_, _, _, _ string, arg any) error {
 			if s.gone {
 				return &temporal.UnknownExternalWorkflowExecutionError{}
 			}
 			s.reports = append(s.reports, arg.(contract.ShardReport))
+			if s.onReport != nil {
+				s.onReport(arg.(contract.ShardReport))
+			}
 			return nil
 		})
 	return s
@@ -175,11 +186,11 @@ func TestMessagesOfAnotherRunAreDropped(t *testing.T) {
 	s.RegisterDelayedCallback(func() {
 		s.SignalWorkflow(SigControl, contract.ShardControl{Parent: zombie, Sequence: 9, Stop: true})
 	}, time.Second)
-	stopped := false
-	s.RegisterDelayedCallback(func() { stopped = s.IsWorkflowCompleted() }, 2*time.Minute)
+	alive := false
+	s.RegisterDelayedCallback(func() { alive = !s.IsWorkflowCompleted() }, 2*time.Minute)
 	s.stopAt(3 * time.Minute)
 	s.start()
-	require.False(t, stopped)
+	require.True(t, alive)
 }
 
 func TestCarefulRunBeginsWithEverySlotCooling(t *testing.T) {
@@ -199,11 +210,118 @@ func TestCarefulRunBeginsWithEverySlotCooling(t *testing.T) {
 	require.True(t, has(last.Careful, 77))
 }
 
+func TestShardGoesOnInANewRunWithNothingOpen(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		if in.Number == 1 {
+			return batchOf(1, 5), nil
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+	}
+	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
+		s.SetContinueAsNewSuggested(true)
+		return contract.FetchResult{LongestDelay: time.Minute}, nil
+	}
+	s.ExecuteWorkflow(ShardType, s.in)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, s.GetWorkflowError(), &next)
+	var in contract.ShardInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+
+	s = newShardTest(t)
+	s.in = in
+	s.expand = func(contract.ExpandInput) (contract.ExpandResult, error) {
+		return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+	}
+	s.stopAt(30 * time.Second)
+	s.start()
+	require.Zero(t, s.acquired, "the owner is carried")
+	require.Equal(t, int64(2), s.expands[0].Number)
+	require.True(t, has(s.expands[0].Busy, 5), "the slot still cools")
+	require.Greater(t, s.reports[0].Sequence, in.State.Reports)
+}
+
+func TestPausedShardDrainsAndDealsNothing(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+	}
+	at := func(d time.Duration, sequence int64, paused bool) {
+		s.RegisterDelayedCallback(func() {
+			s.SignalWorkflow(SigControl, contract.ShardControl{Parent: s.in.Parent, Sequence: sequence, Paused: paused})
+		}, d)
+	}
+	at(10*time.Second, 1, true)
+	at(10*time.Minute, 2, false)
+	var before, meanwhile int
+	s.RegisterDelayedCallback(func() { before = len(s.expands) }, 11*time.Second)
+	s.RegisterDelayedCallback(func() { meanwhile = len(s.expands) - before }, 10*time.Minute-time.Second)
+	s.stopAt(11 * time.Minute)
+	s.start()
+	require.Positive(t, before)
+	require.Zero(t, meanwhile)
+	require.Greater(t, len(s.expands), before, "it goes on when resumed")
+	states := map[string]bool{}
+	for _, r := range s.reports {
+		states[r.State] = true
+	}
+	require.True(t, states[contract.ShardPaused])
+}
+
+func TestFailuresBackOffWhateverElseHappens(t *testing.T) {
+	s := newShardTest(t)
+	s.in.Careful = true // and then slots cool, whose end asks for an Expand
+	s.expand = func(contract.ExpandInput) (contract.ExpandResult, error) {
+		return contract.ExpandResult{}, temporal.NewApplicationError("no broker", "x")
+	}
+	s.stopAt(10 * time.Minute)
+	s.start()
+	require.InDelta(t, 15, len(s.expands), 3, "1+2+4+8+16+32 s, then each minute")
+	require.Contains(t, s.reports[3].Trouble, "no broker")
+}
+
+func TestFailedFetchesBackOffThoughExpandAnswers(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		r := batchOf(in.Number, int(in.Number))
+		r.More = true
+		return r, nil
+	}
+	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
+		return contract.FetchResult{}, temporal.NewApplicationError("no broker", "x")
+	}
+	s.stopAt(10 * time.Minute)
+	s.start()
+	require.Less(t, len(s.fetches), 40)
+}
+
+func TestIdleShardAsksOnceAndThenWaitsInside(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(contract.ExpandInput) (contract.ExpandResult, error) {
+		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 17}, nil
+	}
+	s.stopAt(20 * time.Second)
+	s.start()
+	require.False(t, s.expands[0].MayWait)
+	for _, in := range s.expands[1:] {
+		require.True(t, in.MayWait, "idle at 17 is reported")
+		require.Equal(t, int64(17), in.WaitFrom)
+	}
+	require.LessOrEqual(t, len(s.expands), 12, "an owner that cannot wait is asked every two seconds")
+}
+
 func TestGrantChangeDropsTheExpandUnderWay(t *testing.T) {
 	s := newShardTest(t)
 	s.in.Control.Grant = contract.Grant{Number: 1, Total: 5}
+	answered := map[int64]bool{}
 	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		answered[in.Grant.Number] = true
 		return contract.ExpandResult{Verdict: contract.VerdictStarved, End: 3}, nil
+	}
+	s.onReport = func(r contract.ShardReport) {
+		if r.State == contract.ShardStarved {
+			require.True(t, answered[r.Grant], "starved of grant %d before an Expand has seen it", r.Grant)
+		}
 	}
 	s.RegisterDelayedCallback(func() {
 		s.SignalWorkflow(SigControl, contract.ShardControl{Parent: s.in.Parent, Sequence: 5, Grant: contract.Grant{Number: 2, Total: 9}})
