@@ -1,0 +1,152 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"trawl/internal/contract"
+)
+
+func (s *slice) extract() {
+	if s.position < 0 {
+		s.reposition(OffsetNotFound, "no position yet")
+		return
+	}
+	b, err := s.next()
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	if b == nil { // the slice ended while waiting
+		return
+	}
+	if b.high >= 0 {
+		s.end = b.high
+	}
+	if b.next == b.from {
+		s.nothing()
+		return
+	}
+	s.idleSince = time.Time{}
+	s.batch = b
+	s.on(GotBatch)
+	if s.in.Until < 0 || b.next < s.in.Until {
+		s.fetch(b.next)
+	}
+}
+
+// nothing ends the slice when the log has been quiet for long enough.
+func (s *slice) nothing() {
+	s.on(GotNothing)
+	if s.idleSince.IsZero() {
+		s.idleSince = time.Now()
+	}
+	if time.Since(s.idleSince)+minWait > s.in.IdleWait {
+		s.over = true
+	}
+}
+
+// next gives the batch at the position, waiting for it at most until the time
+// box ends: then it is nil.
+func (s *slice) next() (*batch, error) {
+	if s.ahead != nil && s.ahead.from != s.position {
+		s.drop()
+	}
+	if s.ahead == nil {
+		s.fetch(s.position)
+	}
+	t := time.NewTimer(time.Until(s.deadline))
+	defer t.Stop()
+	select {
+	case <-s.ahead.done:
+	case <-t.C:
+		s.over = true
+		return nil, nil
+	case <-s.ctx.Done():
+		return nil, nil
+	}
+	a := s.ahead
+	s.ahead = nil
+	a.cancel()
+	return a.batch, a.err
+}
+
+// fetch begins to prepare the batch at an offset.
+func (s *slice) fetch(from int64) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	a := &ahead{from: from, cancel: cancel, done: make(chan struct{})}
+	s.ahead = a
+	wait := min(max(s.in.IdleWait, minWait), maxWait)
+	go func() {
+		defer close(a.done)
+		a.batch, a.err = s.m.prepare(ctx, from, wait)
+	}()
+}
+
+// drop ends the preparation of the next batch.
+func (s *slice) drop() {
+	if s.ahead == nil {
+		return
+	}
+	s.ahead.cancel()
+	<-s.ahead.done
+	s.ahead = nil
+}
+
+// reposition asks the log where it begins and ends and goes there by policy.
+func (s *slice) reposition(class Class, text string) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.m.cfg.CallLimit)
+	defer cancel()
+	var first, end int64
+	err := guard(func() (err error) {
+		first, end, err = s.m.source.Bounds(ctx)
+		return err
+	})
+	if err != nil {
+		if c, why := Classify(Extract, err); c != OffsetNotFound {
+			class, text = c, fmt.Sprintf("%s (%s)", err, why)
+		}
+		s.wait(class, text, 0)
+		return
+	}
+	s.end = end
+	switch {
+	case s.position < 0:
+		s.position = first
+		if s.m.cfg.Policy == FromLatest {
+			s.position = end
+		}
+		s.start = s.position
+	case s.position < first:
+		s.ledger.Lost += first - s.position
+		s.ledger.Offsets += first - s.position
+		s.position = first
+	case s.position > end:
+		s.back(first, end, class, text)
+		return
+	default: // it is there now: an election, or a race with retention
+		s.wait(class, text, 0)
+		return
+	}
+	s.tell()
+}
+
+// back handles a log that is shorter than our position: its tail is lost, or
+// the topic was made again. A ledger covers one range, so that what was done
+// before goes out first.
+func (s *slice) back(first, end int64, class Class, text string) {
+	if s.ledger.Offsets > 0 {
+		s.over = true
+		s.retry = contract.RetryState{
+			State: s.state.String(), Class: int(class), Attempts: 1, NextTry: s.m.cfg.Now(), Error: cutText(text),
+		}
+		return
+	}
+	s.position = end
+	if s.m.cfg.Policy == FromZero {
+		s.position = first
+	}
+	s.start = s.position
+	s.tell()
+}
