@@ -80,13 +80,18 @@ func clock(ctx context.Context) func() time.Time {
 // beat heartbeats in its own goroutine until stop is called, because
 // RecordHeartbeat can block for seconds.
 func beat(ctx context.Context, every time.Duration) (stop func()) {
+	return beatWith(ctx, every, func() any { return nil })
+}
+
+// beatWith heartbeats with details for whoever looks at the pending activity.
+func beatWith(ctx context.Context, every time.Duration, details func() any) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			activity.RecordHeartbeat(ctx)
+			activity.RecordHeartbeat(ctx, details())
 			select {
 			case <-tick.C:
 			case <-done:

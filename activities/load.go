@@ -135,7 +135,6 @@ func pageOps(fields []string) (ingest.TransformFunc, error) {
 // given and the next one is the answer; the committed offset is a copy for
 // tools, and for a LoadWorkflow that has none yet.
 func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.LoadResult, error) {
-	defer beat(ctx, loadBeat)()
 	s, err := a.specOf(ctx, in.Run)
 	if err != nil {
 		return contract.LoadResult{}, err
@@ -155,6 +154,7 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 	if err != nil {
 		return contract.LoadResult{}, err
 	}
+	defer beatWith(ctx, loadBeat, func() any { return m.Progress() })()
 	sctx, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan struct{})
@@ -184,21 +184,19 @@ func (a *Activities) machine(ctx context.Context, in contract.LoadInput, s *spec
 	failed := source{a.Log, in.Run.Topic(a.Prefix, contract.TopicErrors), in.Partition}
 	return ingest.New(ingest.Config{
 		Topic: pages.topic, Partition: in.Partition, Crawl: in.Run.Crawl, Target: in.Run.Index(s.Sink.Index),
-		Policy: ingest.FromEarliest, Now: clock(ctx), MaxRecord: int(s.Limits.PageSize) + (1 << 20),
+		Policy: ingest.FromZero, // what retention took is counted as lost
+		Now:    clock(ctx), MaxRecord: int(s.Limits.PageSize) + (1 << 20),
 	}, pages, ops, to, failed)
 }
 
-// committed is the copy of the position and ledger in the group, or earliest.
+// committed is the copy of the position and ledger in the group; -1 if there is
+// none.
 func (a *Activities) committed(ctx context.Context, in contract.LoadInput) (int64, contract.Ledger, error) {
 	var ledger contract.Ledger
 	topic := in.Run.Topic(a.Prefix, contract.TopicPages)
 	offset, note, ok, err := a.Log.Committed(ctx, in.Run.LoadGroup(a.Prefix), topic, in.Partition)
 	if err != nil || !ok {
-		first, _, berr := a.Log.Bounds(ctx, topic, in.Partition)
-		if err == nil {
-			err = berr
-		}
-		return first, ledger, err
+		return -1, ledger, err
 	}
 	if err := json.Unmarshal([]byte(note), &ledger); err != nil {
 		return 0, ledger, fmt.Errorf("ledger beside the committed offset of %s/%d: %w", topic, in.Partition, err)
