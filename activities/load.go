@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -135,6 +136,13 @@ func pageOps(fields []string) (ingest.TransformFunc, error) {
 // given and the next one is the answer; the committed offset is a copy for
 // tools, and for a LoadWorkflow that has none yet.
 func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.LoadResult, error) {
+	var machine atomic.Pointer[ingest.Machine]
+	defer beatWith(ctx, loadBeat, func() any {
+		if m := machine.Load(); m != nil {
+			return m.Progress()
+		}
+		return nil
+	})()
 	s, err := a.specOf(ctx, in.Run)
 	if err != nil {
 		return contract.LoadResult{}, err
@@ -154,7 +162,7 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 	if err != nil {
 		return contract.LoadResult{}, err
 	}
-	defer beatWith(ctx, loadBeat, func() any { return m.Progress() })()
+	machine.Store(m)
 	sctx, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan struct{})
