@@ -51,6 +51,14 @@ test: ## Test the main module, with the race detector; needs no server
 test-stack: build build-dev ## Test what needs the embedded servers
 	cd dev && go test ./...
 
+.PHONY: test-real
+test-real: build build-dev ## Test on a real Kafka, OpenSearch and Elasticsearch; needs a JDK and Maven
+	deploy/realstack/test.sh
+
+.PHONY: e2e-docs
+e2e-docs: build build-dev ## Crawl the manual of Python and compare with wget; needs apt-get
+	cd dev && HARNESS_BIN=$(CURDIR)/bin go test -tags e2edocs -count=1 -v ./e2e/docs
+
 .PHONY: lint
 lint: $(GOLANGCI) $(WORKFLOWCHECK) ## Formatting, linters, workflow determinism of the main module
 	$(GOLANGCI) run --allow-serial-runners ./...
