@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type crawlTest struct {
 	ends     []int64 // what the census finds
 	census   int
 	onCensus func(n int)
+	onSeed   func(contract.SeedInput)
 	started  []contract.ShardInput
 	controls []told // in order
 	limits   map[string]any
@@ -53,18 +55,18 @@ func newCrawlTest(t *testing.T, shards int) *crawlTest {
 	reg(ActClear, func(contract.ClearInput) error { return nil })
 	reg(ActSeed, func(in contract.SeedInput) (contract.SeedResult, error) {
 		c.seeds = append(c.seeds, in)
+		if c.onSeed != nil {
+			c.onSeed(in)
+		}
 		return contract.SeedResult{SpecAt: int64(len(c.seeds))}, nil
 	})
 	reg(ActCensus, func(in contract.CensusInput) (contract.CensusResult, error) {
 		c.census++
+		r := contract.CensusResult{Ends: slices.Clone(c.ends), Equal: slices.Equal(in.Ends, c.ends)}
 		if c.onCensus != nil {
 			c.onCensus(c.census)
 		}
-		equal := len(in.Ends) == len(c.ends)
-		for i := range c.ends {
-			equal = equal && in.Ends[i] == c.ends[i]
-		}
-		return contract.CensusResult{Ends: c.ends, Equal: equal}, nil
+		return r, nil
 	})
 	reg(ActFinalize, func(in contract.FinalizeInput) (*contract.Summary, error) {
 		c.final = in
@@ -193,6 +195,28 @@ func TestCensusDoesNotCountWhenSeedsWereAddedMeanwhile(t *testing.T) {
 	require.True(t, later, "the first census agreed, but seeds were added while it ran")
 	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
 	require.Equal(t, []string{"http://a/"}, c.seeds[1].Only)
+}
+
+func TestNoCensusWhileSeedsAreAdded(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.ends = []int64{5}
+	counted, early := make(chan bool), false
+	c.onCensus = func(int) { close(counted) }
+	c.onSeed = func(in contract.SeedInput) {
+		if in.Only != nil {
+			c.idle(0, 5)
+			select {
+			case <-counted:
+				early = true
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+	done := &testsuite.TestUpdateCallback{OnAccept: func() {}, OnReject: func(err error) { t.Error(err) }, OnComplete: func(any, error) {}}
+	c.at(time.Second, func() { c.UpdateWorkflow(UpAddSeeds, "", done, contract.AddSeeds{URLs: []string{"http://a/"}}) })
+	c.start(0)
+	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+	require.False(t, early)
 }
 
 func TestReportsOfAnotherRunAreDropped(t *testing.T) {
