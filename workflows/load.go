@@ -34,7 +34,10 @@ func LoadWorkflow(ctx workflow.Context, in contract.LoadWorkflowInput) error {
 		case l.control.Paused:
 			l.st.State = "paused"
 			l.report(root)
-			l.sleep(root, ctx.Done())
+			l.sleep(root, ctx.Done(), reportQuiet)
+		case l.wait(root) > 0:
+			l.report(root)
+			l.sleep(root, ctx.Done(), min(l.wait(root), reportQuiet))
 		default:
 			l.slice(root, ctx.Done())
 		}
@@ -116,13 +119,12 @@ func (l *load) slice(ctx workflow.Context, cancelled workflow.Channel) {
 		if !temporal.IsCanceledError(err) {
 			l.st.Retry.Error = rootCause(err)
 			l.report(ctx)
-			l.sleepFor(ctx, cancelled, minBackoff*5)
+			l.sleep(ctx, cancelled, 5*minBackoff)
 		}
 		return
 	}
 	l.take(r)
 	l.report(ctx)
-	l.backoff(ctx, cancelled)
 }
 
 func (l *load) take(r contract.LoadResult) {
@@ -138,11 +140,13 @@ func (l *load) take(r contract.LoadResult) {
 	l.st.Ledger = l.st.Ledger.Add(r.Ledger)
 }
 
-// backoff waits in a workflow timer for the next try of a loader in trouble.
-func (l *load) backoff(ctx workflow.Context, cancelled workflow.Channel) {
-	if wait := l.st.Retry.NextTry.Sub(workflow.Now(ctx)); !l.st.Retry.NextTry.IsZero() && wait > 0 {
-		l.sleepFor(ctx, cancelled, wait)
+// wait is how long a loader in trouble has to wait for its next try. It waits
+// in a workflow timer, and goes on waiting when a message came.
+func (l *load) wait(ctx workflow.Context) time.Duration {
+	if l.st.Retry.NextTry.IsZero() {
+		return 0
 	}
+	return l.st.Retry.NextTry.Sub(workflow.Now(ctx))
 }
 
 // report tells the parent what changed, and each minute that we are alive.
@@ -165,12 +169,8 @@ func (l *load) report(ctx workflow.Context) {
 	}
 }
 
-// sleep waits for a message, a cancellation, or a minute.
-func (l *load) sleep(ctx workflow.Context, cancelled workflow.Channel) {
-	l.sleepFor(ctx, cancelled, reportQuiet)
-}
-
-func (l *load) sleepFor(ctx workflow.Context, cancelled workflow.Channel, d time.Duration) {
+// sleep waits for a message, a cancellation, or until the time is over.
+func (l *load) sleep(ctx workflow.Context, cancelled workflow.Channel, d time.Duration) {
 	tctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	sel := workflow.NewSelector(ctx)

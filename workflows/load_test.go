@@ -1,0 +1,235 @@
+package workflows
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"trawl/internal/contract"
+)
+
+// loadTest runs a LoadWorkflow; load plays the worker.
+type loadTest struct {
+	*testsuite.TestWorkflowEnvironment
+	t       *testing.T
+	in      contract.LoadWorkflowInput
+	slices  []contract.LoadInput
+	sliceAt []time.Time
+	load    func(in contract.LoadInput) (contract.LoadResult, error)
+	reports []contract.LoadReport
+	gone    bool
+}
+
+func newLoadTest(t *testing.T) *loadTest {
+	l := &loadTest{TestWorkflowEnvironment: newEnvironment(), t: t}
+	l.in = contract.LoadWorkflowInput{
+		Run: contract.Run{Crawl: "x", Generation: "g", Partitions: 2}, Partition: 1, Queue: "data",
+		Parent: contract.Parent{ID: LoadsID("x"), First: "f", Generation: "g"},
+	}
+	l.in.Control.Parent = l.in.Parent
+	l.load = l.loadTen
+	l.RegisterWorkflowWithOptions(LoadWorkflow, workflow.RegisterOptions{Name: LoadType})
+	l.RegisterActivityWithOptions(func(_ context.Context, in contract.LoadInput) (contract.LoadResult, error) {
+		l.slices, l.sliceAt = append(l.slices, in), append(l.sliceAt, l.Now())
+		if len(l.slices) > 500 {
+			panic("the loader spins")
+		}
+		return l.load(in)
+	}, activity.RegisterOptions{Name: ActLoad})
+	l.OnSignalExternalWorkflow(mock.Anything, LoadsID("x"), "", SigReport, mock.Anything).
+		Return(func(_, _, _, _ string, arg any) error {
+			if l.gone {
+				return &temporal.UnknownExternalWorkflowExecutionError{}
+			}
+			l.reports = append(l.reports, arg.(contract.LoadReport))
+			return nil
+		})
+	return l
+}
+
+// loadTen loads ten offsets, or what is left until the end.
+func (l *loadTest) loadTen(in contract.LoadInput) (contract.LoadResult, error) {
+	start := max(in.Position, 0)
+	position := start + 10
+	if in.Until >= 0 {
+		position = min(position, in.Until)
+	}
+	n := position - start
+	return contract.LoadResult{
+		Start: start, Position: position, End: 100, State: "extract", Ledger: contract.Ledger{Offsets: n, Loaded: n},
+	}, nil
+}
+
+// idle is the answer of a slice in which nothing came.
+func idleSlice(in contract.LoadInput) contract.LoadResult {
+	return contract.LoadResult{Start: in.Position, Position: in.Position, End: in.Position, State: "extract"}
+}
+
+func (l *loadTest) tell(d time.Duration, c contract.LoadsControl) {
+	l.RegisterDelayedCallback(func() { l.SignalWorkflow(SigControl, c) }, d)
+}
+
+func (l *loadTest) drain(d time.Duration, end int64) {
+	l.tell(d, contract.LoadsControl{Parent: l.in.Parent, Sequence: 100, Drain: true, Ends: []int64{0, end}})
+}
+
+func (l *loadTest) start() {
+	l.ExecuteWorkflow(LoadType, l.in)
+	require.True(l.t, l.IsWorkflowCompleted())
+	require.NoError(l.t, l.GetWorkflowError())
+}
+
+func (l *loadTest) last() contract.LoadReport { return l.reports[len(l.reports)-1] }
+
+func TestLoaderDrainsExactlyToTheEnd(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Control = contract.LoadsControl{Parent: l.in.Parent, Drain: true, Ends: []int64{0, 25}}
+	l.start()
+	var positions []int64
+	for _, in := range l.slices {
+		require.Equal(t, int64(25), in.Until)
+		positions = append(positions, in.Position)
+	}
+	require.Equal(t, []int64{-1, 10, 20}, positions, "each slice begins where the one before ended")
+	require.Equal(t, contract.Ledger{Offsets: 10, Loaded: 10}, l.slices[1].Ledger, "the ledger of all before goes along")
+	require.True(t, l.last().Closed)
+	require.Equal(t, int64(25), l.last().Ledger.Loaded)
+}
+
+func TestLoaderOfAnEmptyPartitionClosesAtOnce(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Control = contract.LoadsControl{Parent: l.in.Parent, Drain: true, Ends: []int64{9, 0}}
+	l.start()
+	require.LessOrEqual(t, len(l.slices), 1)
+	require.True(t, l.last().Closed)
+	require.Zero(t, l.last().Ledger)
+}
+
+func TestLoaderTakesTheLedgerBeforeItsFirstSlice(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Control = contract.LoadsControl{Parent: l.in.Parent, Drain: true, Ends: []int64{0, 25}}
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		if in.Position < 0 { // the group remembers an earlier run
+			in.Position = 7
+			r, err := l.loadTen(in)
+			r.Prior = contract.Ledger{Offsets: 7, Errors: 7}
+			return r, err
+		}
+		return l.loadTen(in)
+	}
+	l.start()
+	require.Equal(t, contract.Ledger{Offsets: 25, Loaded: 18, Errors: 7}, l.last().Ledger)
+}
+
+func TestPausedLoaderBeginsNoSlice(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Control.Paused = true
+	l.tell(time.Hour, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1})
+	meanwhile := -1
+	l.RegisterDelayedCallback(func() { meanwhile = len(l.slices) }, time.Hour-time.Second)
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 2, Drain: true, Ends: []int64{0, 20}})
+		return l.loadTen(in)
+	}
+	l.start()
+	require.Zero(t, meanwhile)
+	require.Equal(t, "paused", l.reports[0].State)
+	require.InDelta(t, 60, len(l.reports), 5, "while paused it looks for its parent each minute")
+	require.Equal(t, int64(20), l.last().Position)
+}
+
+func TestLoaderInTroubleWaitsInATimer(t *testing.T) {
+	l := newLoadTest(t)
+	begun := l.Now()
+	retry := contract.RetryState{State: "load", Class: 10, Attempts: 3, Error: "sink unavailable"}
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		if len(l.slices) == 1 {
+			retry.NextTry = l.Now().Add(10 * time.Minute)
+			r := idleSlice(in)
+			r.State, r.Retry = "load", retry
+			return r, nil
+		}
+		return l.loadTen(in)
+	}
+	for i := range 5 { // the crawl repeats its wish each minute
+		l.tell(time.Duration(i+1)*time.Minute, contract.LoadsControl{
+			Parent: l.in.Parent, Sequence: int64(i + 1), Drain: true, Ends: []int64{0, 10},
+		})
+	}
+	l.start()
+	require.Len(t, l.slices, 2)
+	require.GreaterOrEqual(t, l.sliceAt[1].Sub(begun), 10*time.Minute, "a message does not cut the wait short")
+	require.Equal(t, retry.Attempts, l.slices[1].Retry.Attempts, "the state of the retry is carried")
+	require.Equal(t, "sink unavailable", l.reports[0].Retry.Error)
+	require.Empty(t, l.last().Retry.Error)
+}
+
+func TestIdleLoaderWaitsLongerAndLonger(t *testing.T) {
+	l := newLoadTest(t)
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		if len(l.slices) == 10 {
+			l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1, Drain: true, Ends: []int64{0, 0}})
+		}
+		return idleSlice(contract.LoadInput{}), nil
+	}
+	l.start()
+	require.Equal(t, loadIdleMin, l.slices[0].IdleWait)
+	require.Equal(t, 2*loadIdleMin, l.slices[1].IdleWait)
+	require.Equal(t, loadIdleMax, l.slices[9].IdleWait)
+}
+
+func TestOrphanedLoaderEnds(t *testing.T) {
+	l := newLoadTest(t)
+	l.gone = true
+	l.start()
+	require.Len(t, l.slices, 1)
+}
+
+func TestCancelledLoaderEnds(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Control.Paused = true
+	l.RegisterDelayedCallback(l.CancelWorkflow, 10*time.Second)
+	l.start()
+	require.False(t, l.last().Closed, "it did not reach an end")
+}
+
+func TestLoaderObeysItsParentOnly(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Control.Paused = true
+	other := l.in.Parent
+	other.First = "another run"
+	l.tell(time.Second, contract.LoadsControl{Parent: other, Sequence: 200, Drain: true, Ends: []int64{0, 0}})
+	alive := false
+	l.RegisterDelayedCallback(func() { alive = !l.IsWorkflowCompleted() && len(l.slices) == 0 }, time.Minute)
+	l.drain(2*time.Minute, 10)
+	l.start()
+	require.True(t, alive)
+}
+
+func TestLoaderGoesOnInANewRun(t *testing.T) {
+	l := newLoadTest(t)
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		l.SetContinueAsNewSuggested(true)
+		return l.loadTen(in)
+	}
+	l.ExecuteWorkflow(LoadType, l.in)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, l.GetWorkflowError(), &next)
+	var in contract.LoadWorkflowInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+
+	l = newLoadTest(t)
+	l.in = in
+	l.in.Control.Drain, l.in.Control.Ends = true, []int64{0, 20}
+	l.start()
+	require.Equal(t, int64(10), l.slices[0].Position)
+	require.Equal(t, int64(20), l.last().Ledger.Loaded)
+}

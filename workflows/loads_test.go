@@ -1,0 +1,201 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"trawl/internal/contract"
+)
+
+// loadsTest runs a LoadsWorkflow over loaders that do what they are told.
+type loadsTest struct {
+	*testsuite.TestWorkflowEnvironment
+	t         *testing.T
+	in        contract.LoadsInput
+	loaders   []contract.LoadWorkflowInput
+	controls  map[int][]contract.LoadsControl
+	cancelled []string // ids of loaders
+	reports   []contract.LoadsReport
+	gone      bool
+	zombie    bool // a loader also reports for a partition of another run
+}
+
+func newLoadsTest(t *testing.T) *loadsTest {
+	l := &loadsTest{
+		TestWorkflowEnvironment: newEnvironment(), t: t,
+		controls: map[int][]contract.LoadsControl{},
+	}
+	l.in = contract.LoadsInput{
+		Run:    contract.Run{Crawl: "x", Generation: "g", Partitions: 3},
+		Parent: contract.Parent{ID: CrawlID("x"), First: "f", Generation: "g"}, Queue: "data",
+	}
+	l.SetOnChildWorkflowCompletedListener(func(info *workflow.Info, _ converter.EncodedValue, err error) {
+		if temporal.IsCanceledError(err) {
+			l.cancelled = append(l.cancelled, info.WorkflowExecution.ID)
+		}
+	})
+	l.RegisterWorkflowWithOptions(LoadsWorkflow, workflow.RegisterOptions{Name: LoadsType})
+	l.RegisterWorkflowWithOptions(l.loader, workflow.RegisterOptions{Name: LoadType})
+	l.OnSignalExternalWorkflow(mock.Anything, CrawlID("x"), "", SigLoads, mock.Anything).
+		Return(func(_, _, _, _ string, arg any) error {
+			if l.gone {
+				return &temporal.UnknownExternalWorkflowExecutionError{}
+			}
+			l.reports = append(l.reports, arg.(contract.LoadsReport))
+			return nil
+		})
+	return l
+}
+
+// loader plays a LoadWorkflow: told to drain, it says that it has.
+func (l *loadsTest) loader(ctx workflow.Context, in contract.LoadWorkflowInput) error {
+	l.loaders = append(l.loaders, in)
+	report := func(parent contract.Parent, r contract.LoadReport) error {
+		r.Parent, r.Partition = parent, in.Partition
+		return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigReport, r).Get(ctx, nil)
+	}
+	for {
+		var control contract.LoadsControl
+		workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
+		l.controls[in.Partition] = append(l.controls[in.Partition], control)
+		if !control.Drain {
+			continue
+		}
+		if l.zombie {
+			if err := report(contract.Parent{First: "another run"}, contract.LoadReport{Closed: true}); err != nil {
+				return err
+			}
+			continue
+		}
+		end := control.Ends[in.Partition]
+		return report(in.Parent, contract.LoadReport{Position: end, Ledger: contract.Ledger{Offsets: end, Loaded: end}, Closed: true})
+	}
+}
+
+func (l *loadsTest) tell(d time.Duration, c contract.LoadsControl) {
+	l.RegisterDelayedCallback(func() { l.SignalWorkflow(SigControl, c) }, d)
+}
+
+func (l *loadsTest) drainAt(d time.Duration) {
+	l.tell(d, contract.LoadsControl{Parent: l.in.Parent, Sequence: 9, Drain: true, Ends: []int64{5, 0, 7}})
+}
+
+func (l *loadsTest) start() {
+	l.ExecuteWorkflow(LoadsType, l.in)
+	require.True(l.t, l.IsWorkflowCompleted())
+	require.NoError(l.t, l.GetWorkflowError())
+}
+
+func TestLoadersDrainAndTheSumIsReported(t *testing.T) {
+	l := newLoadsTest(t)
+	l.drainAt(time.Second)
+	l.start()
+	require.Len(t, l.loaders, 3)
+	require.Equal(t, "data", l.loaders[2].Queue)
+	last := l.reports[len(l.reports)-1]
+	require.True(t, last.Closed)
+	require.Equal(t, l.in.Parent, last.Parent)
+	var sum contract.Ledger
+	for p, r := range last.Partitions {
+		require.Equal(t, p, r.Partition)
+		sum = sum.Add(r.Ledger)
+	}
+	require.Equal(t, contract.Ledger{Offsets: 12, Loaded: 12}, sum)
+	for _, r := range l.reports[:len(l.reports)-1] {
+		require.False(t, r.Closed)
+	}
+}
+
+func TestPauseReachesEveryLoader(t *testing.T) {
+	l := newLoadsTest(t)
+	l.tell(time.Second, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1, Paused: true})
+	l.tell(time.Minute, contract.LoadsControl{Parent: l.in.Parent, Sequence: 2})
+	l.tell(time.Minute+time.Second, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1, Paused: true}) // late
+	l.drainAt(2 * time.Minute)
+	l.start()
+	for p := range 3 {
+		require.Len(t, l.controls[p], 3)
+		require.True(t, l.controls[p][0].Paused)
+		require.False(t, l.controls[p][1].Paused)
+		require.Equal(t, l.loaders[p].Parent, l.controls[p][0].Parent, "loaders obey the LoadsWorkflow, not the crawl")
+	}
+}
+
+func TestLoadersBegunPausedArePaused(t *testing.T) {
+	l := newLoadsTest(t)
+	l.in.Paused = true
+	l.drainAt(time.Second)
+	l.start()
+	require.True(t, l.loaders[0].Control.Paused)
+}
+
+func TestLoadersObeyTheirCrawlOnly(t *testing.T) {
+	l := newLoadsTest(t)
+	other := l.in.Parent
+	other.First = "another run"
+	l.tell(time.Second, contract.LoadsControl{Parent: other, Sequence: 50, Drain: true, Ends: []int64{0, 0, 0}})
+	untold := false
+	l.RegisterDelayedCallback(func() { untold = len(l.controls) == 0 }, time.Minute)
+	l.drainAt(2 * time.Minute)
+	l.start()
+	require.True(t, untold)
+}
+
+func TestReportsOfForeignLoadersAreDropped(t *testing.T) {
+	l := newLoadsTest(t)
+	l.zombie = true
+	l.drainAt(time.Second)
+	alive := false
+	l.RegisterDelayedCallback(func() { alive = !l.IsWorkflowCompleted(); l.CancelWorkflow() }, time.Minute)
+	l.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(nil)
+	l.start()
+	require.True(t, alive)
+}
+
+func TestOrphanedLoadersAreCancelled(t *testing.T) {
+	l := newLoadsTest(t)
+	l.RegisterDelayedCallback(func() { l.gone = true }, time.Second)
+	l.start()
+	require.ElementsMatch(t, []string{LoadID("x", 0), LoadID("x", 1), LoadID("x", 2)}, l.cancelled)
+}
+
+func TestCancelledLoadersAreCancelled(t *testing.T) {
+	l := newLoadsTest(t)
+	l.RegisterDelayedCallback(l.CancelWorkflow, time.Second)
+	l.start()
+	require.Len(t, l.cancelled, 3)
+}
+
+func TestLoadersGoOnInANewRun(t *testing.T) {
+	l := newLoadsTest(t)
+	l.SetDetachedChildWait(false)
+	l.RegisterDelayedCallback(func() {
+		l.SetContinueAsNewSuggested(true)
+		l.SignalWorkflow(SigReport, contract.LoadReport{Parent: l.loaders[1].Parent, Partition: 1, Position: 4})
+	}, time.Second)
+	l.ExecuteWorkflow(LoadsType, l.in)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, l.GetWorkflowError(), &next)
+	var in contract.LoadsInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+	require.Equal(t, int64(4), in.Partitions[1].Position)
+
+	self := l.loaders[1].Parent
+	l = newLoadsTest(t)
+	l.in = in
+	l.RegisterDelayedCallback(func() {
+		for p := range 3 {
+			l.SignalWorkflow(SigReport, contract.LoadReport{Parent: self, Partition: p, Closed: true})
+		}
+	}, time.Second)
+	l.start()
+	require.Empty(t, l.loaders, "its loaders still run")
+	require.True(t, l.reports[len(l.reports)-1].Closed)
+}
