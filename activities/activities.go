@@ -50,6 +50,7 @@ type Activities struct {
 	plans   planCache
 	sinks   sinkCache
 	workers liveWorkers
+	retire  retirement
 	runner  *batch.Runner
 }
 
@@ -57,6 +58,7 @@ type Activities struct {
 func New(c Config) *Activities {
 	a := &Activities{Config: c, runner: batch.NewRunner(c.Log, batch.Options{})}
 	a.shards.m = map[string]*ownedShard{}
+	a.retire.begun = make(chan struct{})
 	a.specs.m = map[string]*spec.Spec{}
 	a.plans.m = map[string]*plan{}
 	a.sinks.m = map[string]*openSink{}

@@ -112,13 +112,25 @@ func (c *shardCache) close() {
 
 // Expand folds new facts into the shard's state and answers with a batch of due
 // locators, or why there is none. It writes nothing and remembers nothing that
-// it gave.
+// it gave. A worker that is about to end answers "move".
 func (a *Activities) Expand(ctx context.Context, in contract.ExpandInput) (contract.ExpandResult, error) {
 	defer beat(ctx, 4*time.Second)()
-	if a.tooMany(ctx, in) {
-		a.shards.forget(in.Run, in.Shard)
-		return contract.ExpandResult{Verdict: contract.VerdictMove}, nil
+	if in.FoldOnly {
+		return a.expand(ctx, in)
 	}
+	ectx, stop := a.retire.within(ctx)
+	defer stop()
+	if !a.retire.is() && !a.tooMany(ctx, in) {
+		res, err := a.expand(ectx, in)
+		if err == nil || !a.retire.is() {
+			return res, err
+		}
+	}
+	a.shards.forget(in.Run, in.Shard)
+	return contract.ExpandResult{Verdict: contract.VerdictMove}, nil
+}
+
+func (a *Activities) expand(ctx context.Context, in contract.ExpandInput) (contract.ExpandResult, error) {
 	s, err := a.specOf(ctx, in.Run)
 	if err != nil {
 		return contract.ExpandResult{}, err
@@ -134,7 +146,11 @@ func (a *Activities) Expand(ctx context.Context, in contract.ExpandInput) (contr
 		return contract.ExpandResult{}, err
 	}
 	if in.MayWait && end <= in.WaitFrom && !lost {
-		if end, lost, err = a.waitForFacts(ctx, o.state, in, end, interrupted); err != nil {
+		end, lost, err = a.waitForFacts(ctx, o.state, in, end, interrupted)
+		if errors.Is(err, errLater) { // nobody waits for this answer any more
+			return contract.ExpandResult{Verdict: contract.VerdictLater, End: end, Totals: o.state.Totals()}, nil
+		}
+		if err != nil {
 			return contract.ExpandResult{}, err
 		}
 	}
@@ -152,9 +168,6 @@ func (a *Activities) Expand(ctx context.Context, in contract.ExpandInput) (contr
 // tooMany: this worker holds more than its share plus one, and gave no shard
 // away lately.
 func (a *Activities) tooMany(ctx context.Context, in contract.ExpandInput) bool {
-	if in.FoldOnly {
-		return false
-	}
 	held := a.shards.held(in.Run, in.Shard) + 1
 	if held <= 2 || held <= ceilDiv(in.Run.Shards, a.workers.count(ctx, a.Temporal, a.AcquireOn))+1 {
 		return false
@@ -211,6 +224,8 @@ func (a *Activities) fold(ctx context.Context, st *frontier.State, in contract.E
 	return end, lost, err
 }
 
+var errLater = errors.New("a later Expand came")
+
 const (
 	waitAtMost = 50 * time.Second
 	waitPoll   = 250 * time.Millisecond
@@ -226,7 +241,7 @@ func (a *Activities) waitForFacts(ctx context.Context, st *frontier.State, in co
 	for {
 		select {
 		case <-interrupted:
-			return end, false, errors.New("a later Expand came")
+			return end, false, errLater
 		case <-ctx.Done():
 			return end, false, ctx.Err()
 		case <-deadline.C:

@@ -20,11 +20,12 @@ const stopTimeout = 60 * time.Second
 
 // work registers everything on its queue, runs until ctx ends, and drains.
 func work(ctx context.Context, tc client.Client, acts *activities.Activities, own, data string, h *health, log *slog.Logger) error {
+	expands := ownWorker(tc, acts, own)
 	all := []worker.Worker{
 		sharedWorker(tc, acts),
 		acquireWorker(tc, acts),
-		ownWorker(tc, acts, own),
 		dataWorker(tc, acts, data),
+		expands,
 	}
 	for i, w := range all {
 		if err := w.Start(); err != nil {
@@ -40,9 +41,11 @@ func work(ctx context.Context, tc client.Client, acts *activities.Activities, ow
 	h.ready.Store(false)
 	log.Info("draining: requests in flight finish; a second signal exits at once", "at_most", stopTimeout.String())
 	var wg sync.WaitGroup
-	for _, w := range all {
+	for _, w := range all[:len(all)-1] {
 		wg.Go(w.Stop)
 	}
+	acts.Retire() // tells the shards to move, by answers on the queue of Expand
+	expands.Stop()
 	wg.Wait()
 	log.Info("drained")
 	return nil
