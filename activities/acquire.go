@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -27,6 +28,9 @@ const patience = 4
 // with w workers and s shards, one that holds ceil(s/w) already is not the
 // least loaded.
 func (a *Activities) Acquire(ctx context.Context, in contract.AcquireInput) (contract.AcquireResult, error) {
+	if a.retire.is() {
+		return contract.AcquireResult{}, errors.New("this worker is about to end: another shall take the shard")
+	}
 	held := a.shards.held(in.Run, in.Shard)
 	share := ceilDiv(in.Run.Shards, a.workers.count(ctx, a.Temporal, a.AcquireOn))
 	if held >= share && activity.GetInfo(ctx).Attempt <= patience {
@@ -71,46 +75,51 @@ func (l *liveWorkers) count(ctx context.Context, c client.Client, queue string) 
 
 // Clear closes children left over from an earlier run: cancel, wait 30 s,
 // terminate.
-func (a *Activities) Clear(ctx context.Context, in contract.ClearInput) error {
+func (a *Activities) Clear(ctx context.Context, in contract.ClearInput) (contract.ClearResult, error) {
 	defer beat(ctx, 5*time.Second)()
 	var wg sync.WaitGroup
 	errs := make([]error, len(in.WorkflowIDs))
+	var closed atomic.Int64
 	limit := make(chan struct{}, 8)
 	for i, id := range in.WorkflowIDs {
 		wg.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			errs[i] = a.closeWorkflow(ctx, id)
+			var open bool
+			if open, errs[i] = a.closeWorkflow(ctx, id); open {
+				closed.Add(1)
+			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return contract.ClearResult{Closed: int(closed.Load())}, errors.Join(errs...)
 }
 
-func (a *Activities) closeWorkflow(ctx context.Context, id string) error {
+// closeWorkflow says whether it was open.
+func (a *Activities) closeWorkflow(ctx context.Context, id string) (open bool, err error) {
 	d, err := a.Temporal.DescribeWorkflowExecution(ctx, id, "")
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return nil
+		return false, nil
 	}
 	run := d.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 	if err := a.Temporal.CancelWorkflow(ctx, id, run); err != nil && !errors.As(err, &missing) {
-		return err
+		return true, err
 	}
 	wctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	_ = a.Temporal.GetWorkflow(wctx, id, run).Get(wctx, nil)
 	if wctx.Err() == nil {
-		return nil
+		return true, nil
 	}
 	if err := a.Temporal.TerminateWorkflow(ctx, id, "", "left over from an earlier run of the crawl"); err != nil && !errors.As(err, &missing) {
-		return err
+		return true, err
 	}
-	return ctx.Err()
+	return true, ctx.Err()
 }

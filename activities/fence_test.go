@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,10 @@ import (
 
 func TestFenceFallsHalfATimeoutAfterTheLastAcknowledgedBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ok := true
+		var ok atomic.Bool
+		ok.Store(true)
 		f := newFence(20*time.Second, func(context.Context) error {
-			if ok {
+			if ok.Load() {
 				return nil
 			}
 			return errors.New("no network")
@@ -27,12 +29,12 @@ func TestFenceFallsHalfATimeoutAfterTheLastAcknowledgedBeat(t *testing.T) {
 		f.first(ctx)
 		go f.run(ctx, 3*time.Second)
 		require.NoError(t, f.MaySend())
-		ok = false
+		ok.Store(false)
 		time.Sleep(9 * time.Second)
 		require.NoError(t, f.MaySend())
 		time.Sleep(2 * time.Second)
 		require.Error(t, f.MaySend())
-		ok = true
+		ok.Store(true)
 		time.Sleep(10 * time.Second)
 		require.Error(t, f.MaySend(), "a fallen fence does not rise")
 		cancel()

@@ -89,7 +89,7 @@ func (a *Activities) planOf(ctx context.Context, run contract.Run) (*plan, error
 // Fetch requests one batch politely and states what it found. A failure of one
 // URL is data; on drain or cancel it answers with what it did.
 func (a *Activities) Fetch(ctx context.Context, in contract.FetchInput) (contract.FetchResult, error) {
-	info := activity.GetInfo(ctx)
+	began, info := time.Now(), activity.GetInfo(ctx)
 	now := clock(ctx)
 	p, err := a.planOf(ctx, in.Run)
 	if err != nil {
@@ -119,6 +119,6 @@ func (a *Activities) Fetch(ctx context.Context, in contract.FetchInput) (contrac
 	return a.runner.Run(drain, batch.Job{
 		Run: in.Run, Shard: in.Shard, Plan: p.Plan, Batch: in.Batch, Gate: f,
 		Frontier: in.Run.Topic(a.Prefix, contract.TopicFrontier), Pages: in.Run.Topic(a.Prefix, contract.TopicPages),
-		Now: now, HardEnd: time.Now().Add(info.StartToCloseTimeout - flushBefore),
+		Now: now, HardEnd: began.Add(info.StartToCloseTimeout - flushBefore),
 	})
 }

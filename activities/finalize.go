@@ -18,7 +18,25 @@ func (a *Activities) Census(ctx context.Context, in contract.CensusInput) (contr
 	if err != nil {
 		return contract.CensusResult{}, err
 	}
-	return contract.CensusResult{Ends: ends, Equal: slices.Equal(ends, in.Ends)}, nil
+	equal := slices.Equal(ends, in.Ends)
+	if equal && a.Replication > 1 {
+		equal, err = a.confirm(ctx, in)
+	}
+	return contract.CensusResult{Ends: ends, Equal: equal}, err
+}
+
+// confirm appends a marker to each shard, whose offset must be the end that was
+// counted: a leader that was deposed unawares cannot acknowledge it. A census
+// that fails leaves longer logs, so the shards report again.
+func (a *Activities) confirm(ctx context.Context, in contract.CensusInput) (bool, error) {
+	topic := in.Run.Topic(a.Prefix, contract.TopicFrontier)
+	for shard, end := range in.Ends {
+		at, err := a.Log.Append(ctx, topic, shard, []kafkalog.Record{{Key: []byte(frontier.MarkerKey)}})
+		if err != nil || at != end {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // LogEnds reads the ends of the pages topic: where the loaders drain to.
@@ -40,7 +58,14 @@ func (a *Activities) Finalize(ctx context.Context, in contract.FinalizeInput) (*
 		if err != nil {
 			return nil, err
 		}
-		if err := admin.Prepare(ctx, s.Sink.Index, in.Run.Index(s.Sink.Index), true); err != nil {
+		// What was cancelled does not replace an index that people search.
+		point, err := in.Outcome != contract.OutcomeCancelled, error(nil)
+		if !point {
+			if point, err = a.firstGeneration(ctx, in.Run); err != nil {
+				return nil, err
+			}
+		}
+		if err := admin.Prepare(ctx, s.Sink.Index, in.Run.Index(s.Sink.Index), point); err != nil {
 			return nil, err
 		}
 	}

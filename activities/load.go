@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +24,11 @@ const (
 )
 
 // openSink is an index that is open for writing, shared by the loaders of this
-// worker.
+// worker. ready is closed once it is open or err is set.
 type openSink struct {
 	sink.Sink
+	ready chan struct{}
+	err   error
 	users int
 	stale bool
 }
@@ -41,8 +42,13 @@ func (c *sinkCache) put(s *openSink) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.users--
-	if s.stale && s.users == 0 {
+	s.closeIfUnused()
+}
+
+func (s *openSink) closeIfUnused() {
+	if s.stale && s.users == 0 && s.Sink != nil {
 		_ = s.Close()
+		s.Sink = nil
 	}
 }
 
@@ -56,39 +62,58 @@ func (c *sinkCache) retireAll() {
 	for key, s := range c.m {
 		delete(c.m, key)
 		s.stale = true
-		if s.users == 0 {
-			_ = s.Close()
-		}
+		s.closeIfUnused()
 	}
 }
 
-// openIndex opens the generation's index, creating it if it is not there.
+// openIndex opens the generation's index, creating it if it is not there. One
+// loader opens, outside of the lock; the others wait for it.
 func (a *Activities) openIndex(ctx context.Context, run contract.Run, s *spec.Spec) (*openSink, error) {
 	index := run.Index(s.Sink.Index)
 	key := s.Sink.Kind + "/" + index
 	a.sinks.mu.Lock()
-	defer a.sinks.mu.Unlock()
-	o := a.sinks.m[key]
+	o, mine := a.sinks.m[key], false
 	if o == nil {
-		admin, err := a.Sink(s.Sink.Kind)
-		if err != nil {
-			return nil, err
-		}
-		if err := admin.Prepare(ctx, s.Sink.Index, index, false); err != nil {
-			return nil, err
-		}
-		opened, err := admin.Open(ctx, index)
-		if err != nil {
-			return nil, err
-		}
 		if len(a.sinks.m) >= maxSinks {
 			a.sinks.retireAll()
 		}
-		o = &openSink{Sink: opened}
+		o, mine = &openSink{ready: make(chan struct{})}, true
 		a.sinks.m[key] = o
 	}
 	o.users++
+	a.sinks.mu.Unlock()
+	if mine {
+		opened, err := a.openSink(ctx, s, index)
+		a.sinks.mu.Lock()
+		o.Sink, o.err = opened, err
+		if err != nil && a.sinks.m[key] == o {
+			delete(a.sinks.m, key) // the next one tries again
+		}
+		a.sinks.mu.Unlock()
+		close(o.ready)
+	}
+	select {
+	case <-o.ready:
+	case <-ctx.Done():
+		a.sinks.put(o)
+		return nil, ctx.Err()
+	}
+	if o.err != nil {
+		a.sinks.put(o)
+		return nil, o.err
+	}
 	return o, nil
+}
+
+func (a *Activities) openSink(ctx context.Context, s *spec.Spec, index string) (sink.Sink, error) {
+	admin, err := a.Sink(s.Sink.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := admin.Prepare(ctx, s.Sink.Index, index, false); err != nil {
+		return nil, err
+	}
+	return admin.Open(ctx, index)
 }
 
 // source is one partition of the pages topic.
@@ -207,7 +232,8 @@ func (a *Activities) committed(ctx context.Context, in contract.LoadInput) (int6
 		return -1, ledger, err
 	}
 	if err := json.Unmarshal([]byte(note), &ledger); err != nil {
-		return 0, ledger, fmt.Errorf("ledger beside the committed offset of %s/%d: %w", topic, in.Partition, err)
+		a.Logger.Warn("the committed offset was set by another program: its ledger begins at zero", "topic", topic, "partition", in.Partition, "offset", offset)
+		ledger = contract.Ledger{}
 	}
 	return offset, ledger, nil
 }

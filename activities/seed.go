@@ -39,15 +39,26 @@ func (a *Activities) Seed(ctx context.Context, in contract.SeedInput) (contract.
 			return res, err
 		}
 	}
-	res.Seeds, res.LoadQueue = int64(len(facts)), a.loadQueue(s)
+	res.Seeds = int64(len(facts))
+	if res.LoadQueue, err = a.loadQueue(ctx, in.Run, s); err != nil {
+		return res, err
+	}
 	return res, a.appendFacts(ctx, in.Run, facts)
 }
 
-func (a *Activities) loadQueue(s *spec.Spec) string {
-	if s.Sink.Kind == "sqlite" {
-		return a.DataQueue
+// loadQueue is the queue of Load. A SQLite index lies in one data directory: the
+// first worker that seeds a generation decides whose, and the decision is kept
+// beside the loaders' positions, so that a later run goes on with the same file.
+func (a *Activities) loadQueue(ctx context.Context, run contract.Run, s *spec.Spec) (string, error) {
+	if s.Sink.Kind != "sqlite" {
+		return a.SharedQueue, nil
 	}
-	return a.SharedQueue
+	group, topic := run.Topic(a.Prefix, "queue"), run.Topic(a.Prefix, contract.TopicPages)
+	_, queue, ok, err := a.Log.Committed(ctx, group, topic, 0)
+	if err != nil || (ok && queue != "") {
+		return queue, err
+	}
+	return a.DataQueue, a.Log.Commit(ctx, group, topic, 0, 0, a.DataQueue)
 }
 
 // seedFacts are the discovered facts of the seeds, or of some added URLs.

@@ -41,6 +41,10 @@ func CrawlWorkflow(ctx workflow.Context, in contract.CrawlInput) (*contract.Summ
 		}
 	}
 	for c.outcome == "" {
+		if ctx.Err() != nil { // a new run would not know of it
+			c.outcome = contract.OutcomeCancelled
+			break
+		}
 		if workflow.GetInfo(root).GetContinueAsNewSuggested() && !c.censusing && c.adding == 0 {
 			return nil, c.continueAsNew(ctx, root)
 		}
@@ -103,9 +107,12 @@ type crawl struct {
 
 	phase    string
 	outcome  string
-	accepted int64 // add-seeds accepted so far: a census counts only if none came since
-	adding   int   // add-seeds under way
-	refuse   bool  // a census counted: the end is decided
+	careful  bool // the shards begin with every slot cooling
+	rating   workflow.Mutex
+	heard    []time.Time // when each shard last reported
+	accepted int64       // add-seeds accepted so far: a census counts only if none came since
+	adding   int         // add-seeds under way
+	refuse   bool        // a census counted: the end is decided
 
 	censusing   bool
 	censusRound int64
@@ -157,6 +164,11 @@ func newCrawl(ctx workflow.Context, in contract.CrawlInput) (*crawl, error) {
 			c.phase = c.st.Phase
 		}
 	}
+	c.rating = workflow.NewMutex(ctx)
+	c.heard = make([]time.Time, c.run.Shards)
+	for i := range c.heard {
+		c.heard[i] = workflow.Now(ctx)
+	}
 	c.reports = workflow.GetSignalChannel(ctx, SigReport)
 	c.loads = workflow.GetSignalChannel(ctx, SigLoads)
 	c.wake = workflow.NewBufferedChannel(ctx, 1)
@@ -189,9 +201,11 @@ func (c *crawl) begin(ctx, user workflow.Context) error {
 		ids = append(ids, LoadID(c.run.Crawl, p))
 	}
 	actx := workflow.WithActivityOptions(user, sharedOptions("close children of an earlier run"))
-	if err := workflow.ExecuteActivity(actx, ActClear, contract.ClearInput{WorkflowIDs: ids}).Get(ctx, nil); err != nil {
+	var cleared contract.ClearResult
+	if err := workflow.ExecuteActivity(actx, ActClear, contract.ClearInput{WorkflowIDs: ids}).Get(ctx, &cleared); err != nil {
 		return err
 	}
+	c.careful = c.in.Resume || cleared.Closed > 0
 	actx = workflow.WithActivityOptions(user, sharedOptions("create topics, state spec and seeds"))
 	var seeded contract.SeedResult
 	if err := workflow.ExecuteActivity(actx, ActSeed, contract.SeedInput{Run: c.run, Spec: c.st.Spec}).Get(ctx, &seeded); err != nil {
@@ -211,21 +225,27 @@ func (c *crawl) begin(ctx, user workflow.Context) error {
 	return nil
 }
 
+func (c *crawl) startShard(ctx workflow.Context, i int, careful bool) workflow.Future {
+	cctx := workflow.WithChildOptions(ctx, childOptions(ShardID(c.run.Crawl, i), fmt.Sprintf("shard %d", i)))
+	return workflow.ExecuteChildWorkflow(cctx, ShardType, contract.ShardInput{
+		Run: c.run, Shard: i, Parent: c.self, Control: c.control(i), Careful: careful,
+	}).GetChildWorkflowExecution()
+}
+
+func (c *crawl) startLoads(ctx workflow.Context) workflow.Future {
+	cctx := workflow.WithChildOptions(ctx, childOptions(LoadsID(c.run.Crawl), "loaders"))
+	return workflow.ExecuteChildWorkflow(cctx, LoadsType, contract.LoadsInput{
+		Run: c.run, Parent: c.self, Queue: c.st.LoadQueue, Paused: c.st.Paused,
+	}).GetChildWorkflowExecution()
+}
+
 func (c *crawl) startChildren(ctx workflow.Context) error {
 	var starts []workflow.Future
 	for i := range c.run.Shards {
-		cctx := workflow.WithChildOptions(ctx, childOptions(ShardID(c.run.Crawl, i), fmt.Sprintf("shard %d", i)))
-		f := workflow.ExecuteChildWorkflow(cctx, ShardType, contract.ShardInput{
-			Run: c.run, Shard: i, Parent: c.self, Control: c.control(i), Careful: c.in.Resume,
-		})
-		starts = append(starts, f.GetChildWorkflowExecution())
+		starts = append(starts, c.startShard(ctx, i, c.careful))
 	}
 	if c.hasLoaders() {
-		cctx := workflow.WithChildOptions(ctx, childOptions(LoadsID(c.run.Crawl), "loaders"))
-		f := workflow.ExecuteChildWorkflow(cctx, LoadsType, contract.LoadsInput{
-			Run: c.run, Parent: c.self, Queue: c.st.LoadQueue, Paused: c.st.Paused,
-		})
-		starts = append(starts, f.GetChildWorkflowExecution())
+		starts = append(starts, c.startLoads(ctx))
 	}
 	for _, f := range starts {
 		if err := f.Get(ctx, nil); err != nil {
@@ -314,6 +334,7 @@ func (c *crawl) step(ctx, user workflow.Context) {
 	}
 	sel.Select(ctx)
 	c.receive()
+	c.revive(ctx)
 	c.measure(ctx)
 	c.describe(ctx)
 	switch {
@@ -331,11 +352,39 @@ func (c *crawl) nextTime(ctx workflow.Context) (wait time.Duration, any bool) {
 	if c.spec.time > 0 {
 		wait, any = c.st.Started.Add(c.spec.time).Sub(now), true
 	}
+	for i := range c.heard {
+		if silent := c.heard[i].Add(silence).Sub(now); !any || silent < wait {
+			wait, any = silent, true
+		}
+	}
 	// Once that time has passed, only a report can bring the next census.
 	if again := c.censusAgain.Sub(now); again > 0 && (!any || again < wait) {
 		wait, any = again, true
 	}
 	return wait, any
+}
+
+// revive starts a shard again that was silent for long and is gone: somebody
+// cancelled or terminated it. Its successor begins careful.
+func (c *crawl) revive(ctx workflow.Context) {
+	now := workflow.Now(ctx)
+	for i := range c.heard {
+		if c.heard[i].IsZero() {
+			c.heard[i] = now
+		}
+		if now.Sub(c.heard[i]) < silence {
+			continue
+		}
+		c.heard[i] = now
+		c.st.Control++
+		err := workflow.SignalExternalWorkflow(ctx, ShardID(c.run.Crawl, i), "", SigControl, c.control(i)).Get(ctx, nil)
+		if !isGone(err) {
+			continue
+		}
+		c.st.Notes = append(c.st.Notes, fmt.Sprintf("shard %d was gone; it was started again", i))
+		c.st.Shards[i] = contract.ShardReport{Shard: i, State: contract.ShardBusy, Totals: c.st.Shards[i].Totals}
+		_ = c.startShard(ctx, i, true).Get(ctx, nil) // if it failed: tried again after the next silence
+	}
 }
 
 func (c *crawl) timeUp(ctx workflow.Context) bool {
@@ -357,6 +406,7 @@ func (c *crawl) receive() {
 			c.st.Notes = append(c.st.Notes, fmt.Sprintf("shard %d found the end of its log behind an offset it had read: the broker lost a tail; the shard was folded again from the start", r.Shard))
 		}
 		c.st.Shards[r.Shard] = r
+		c.heard[r.Shard] = time.Time{} // now; step knows the time
 	}
 	for {
 		var r contract.LoadsReport
@@ -554,8 +604,13 @@ func (c *crawl) addSeeds(ctx workflow.Context, a contract.AddSeeds) error {
 	return workflow.ExecuteActivity(actx, ActSeed, contract.SeedInput{Run: c.run, Spec: c.st.Spec, Only: a.URLs}).Get(ctx, nil)
 }
 
-// setRate states a spec with another politeness and passes its offset on.
+// setRate states a spec with another politeness and passes its offset on. One
+// at a time: each builds on the spec of the one before.
 func (c *crawl) setRate(ctx workflow.Context, r contract.Rate) error {
+	if err := c.rating.Lock(ctx); err != nil {
+		return err
+	}
+	defer c.rating.Unlock()
 	if err := workflow.Await(ctx, func() bool { return c.phase != PhaseSeed }); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type crawlTest struct {
 	timers   int
 	final    contract.FinalizeInput
 	gone     int // this shard ends without a word; -1: none
+	goneOnce int // this shard's first run ends without a word; -1: none
 	sequence int64
 	parent   contract.Parent
 }
@@ -45,7 +46,7 @@ type told struct {
 }
 
 func newCrawlTest(t *testing.T, shards int) *crawlTest {
-	c := &crawlTest{TestWorkflowEnvironment: newEnvironment(), t: t, shards: shards, gone: -1, limits: map[string]any{}}
+	c := &crawlTest{TestWorkflowEnvironment: newEnvironment(), t: t, shards: shards, gone: -1, goneOnce: -1, limits: map[string]any{}}
 	c.SetOnTimerScheduledListener(func(string, time.Duration) { c.timers++ })
 	c.RegisterWorkflowWithOptions(CrawlWorkflow, workflow.RegisterOptions{Name: CrawlType})
 	// A child mocked by OnWorkflow would have to end before its parent learns
@@ -80,6 +81,9 @@ func (c *crawlTest) shard(ctx workflow.Context, in contract.ShardInput) error {
 	c.parent = in.Parent
 	c.started = append(c.started, in)
 	if in.Shard == c.gone {
+		return nil
+	}
+	if in.Shard == c.goneOnce && len(c.started) == 1 {
 		return nil
 	}
 	for {
@@ -260,7 +264,20 @@ func TestCensusThatDisagreedDoesNotSpin(t *testing.T) {
 	c.at(time.Hour, func() { after = c.timers; c.idle(0, 6) })
 	c.start(0)
 	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
-	require.Less(t, after-before, 5)
+	require.Less(t, after-before, 25, "a silent shard is looked for every three minutes, and that is all")
+}
+
+// A shard that somebody terminated is noticed by its silence and started again.
+func TestShardThatIsGoneIsStartedAgain(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.ends = []int64{5}
+	c.goneOnce = 0
+	c.at(10*time.Minute, func() { c.idle(0, 5) })
+	c.start(0)
+	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+	require.Len(t, c.started, 2)
+	require.True(t, c.started[1].Careful)
+	require.NotEmpty(t, c.final.Notes)
 }
 
 func TestBudgetEndsTheCrawl(t *testing.T) {

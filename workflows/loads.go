@@ -64,16 +64,19 @@ func (l *loads) start(ctx workflow.Context) error {
 	l.parts = make([]contract.LoadReport, l.in.Run.Partitions)
 	for p := range l.parts {
 		l.parts[p] = contract.LoadReport{Partition: p, Position: -1, End: -1, State: "extract"}
-		cctx := workflow.WithChildOptions(ctx, childOptions(LoadID(l.in.Run.Crawl, p), fmt.Sprintf("loader of partition %d", p)))
-		f := workflow.ExecuteChildWorkflow(cctx, LoadType, contract.LoadWorkflowInput{
-			Run: l.in.Run, Partition: p, Parent: l.self(ctx), Queue: l.in.Queue,
-			Control: contract.LoadsControl{Parent: l.self(ctx), Paused: l.in.Paused},
-		})
-		if err := f.GetChildWorkflowExecution().Get(ctx, nil); err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		control := contract.LoadsControl{Parent: l.self(ctx), Paused: l.in.Paused}
+		if err := l.startOne(ctx, p, control); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (l *loads) startOne(ctx workflow.Context, p int, control contract.LoadsControl) error {
+	cctx := workflow.WithChildOptions(ctx, childOptions(LoadID(l.in.Run.Crawl, p), fmt.Sprintf("loader of partition %d", p)))
+	return workflow.ExecuteChildWorkflow(cctx, LoadType, contract.LoadWorkflowInput{
+		Run: l.in.Run, Partition: p, Parent: l.self(ctx), Queue: l.in.Queue, Control: control,
+	}).GetChildWorkflowExecution().Get(ctx, nil)
 }
 
 // childOptions suit every child: it outlives a continue-as-new of its parent,
@@ -112,7 +115,10 @@ func (l *loads) passOn(ctx workflow.Context) {
 	c.Parent = l.self(ctx)
 	for p := range l.parts {
 		if !l.parts[p].Closed {
-			_ = workflow.SignalExternalWorkflow(ctx, LoadID(l.in.Run.Crawl, p), "", SigControl, c).Get(ctx, nil)
+			err := workflow.SignalExternalWorkflow(ctx, LoadID(l.in.Run.Crawl, p), "", SigControl, c).Get(ctx, nil)
+			if isGone(err) { // somebody cancelled it: the committed position goes on
+				_ = l.startOne(ctx, p, c)
+			}
 		}
 	}
 }

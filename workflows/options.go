@@ -27,6 +27,7 @@ const (
 
 	reportOpen  = 10 * time.Second // reports while a batch is open
 	reportQuiet = time.Minute      // else
+	silence     = 3 * reportQuiet  // of a shard, after which it is looked for
 	askAgain    = 2 * time.Second  // Expand, when nothing else asks for it
 	askSpacing  = 200 * time.Millisecond
 	minBackoff  = time.Second
@@ -60,7 +61,7 @@ func sharedOptions(summary string) workflow.ActivityOptions {
 // acquireOptions suit Acquire: refused by loaded workers, tried again soon.
 func acquireOptions(summary string) workflow.ActivityOptions {
 	p := backoffPolicy
-	p.MaximumInterval = 5 * time.Second
+	p.MaximumInterval = time.Second
 	return workflow.ActivityOptions{
 		TaskQueue: QueueAcquire, StartToCloseTimeout: 10 * time.Second, RetryPolicy: &p, Summary: summary,
 	}

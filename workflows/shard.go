@@ -265,7 +265,9 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 	if s.taking.failures == 0 {
 		s.trouble = ""
 	}
-	s.totals, s.lostTail = r.Totals, s.lostTail || r.LostTail
+	if r.Verdict != contract.VerdictMove { // which folded nothing
+		s.totals, s.lostTail = r.Totals, s.lostTail || r.LostTail
+	}
 	s.decide(ctx, r)
 	if p.waits && s.nextAsk.Equal(s.now) && s.end == r.End && s.state != contract.ShardBusy {
 		s.nextAsk = s.now.Add(askAgain) // it waited, or cannot: never spin
@@ -286,6 +288,7 @@ func (s *shard) decide(ctx workflow.Context, r contract.ExpandResult) {
 	case contract.VerdictStarved:
 		s.settle(contract.ShardStarved, r.End)
 	case contract.VerdictMove:
+		s.state, s.end = contract.ShardBusy, -1 // until the next owner has folded
 		s.queue, s.nextAsk = "", s.now
 	default:
 		s.state, s.end = contract.ShardBusy, -1

@@ -223,6 +223,11 @@ type ClearInput struct {
 	WorkflowIDs []string `json:"workflow_ids"`
 }
 
+// ClearResult says how many children had to be closed.
+type ClearResult struct {
+	Closed int `json:"closed"`
+}
+
 // CensusInput compares log ends with the ends at which shards reported idle.
 type CensusInput struct {
 	Run  Run     `json:"run"`
