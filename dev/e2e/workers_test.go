@@ -73,14 +73,17 @@ func TestWorkerStopsInTheMiddle(t *testing.T) {
 	starter := l.crawl("--shards", "8", "--delay", delay.String())
 	l.fetched(400)
 	l.spread(2)
+	ordered := time.Now()
 	if code := l.workers[0].Stop(stopGrace); code != 0 {
 		t.Errorf("exit code of the worker: %d, want 0", code)
 	}
+	t.Logf("the worker ended %s after SIGTERM", time.Since(ordered).Round(time.Millisecond))
 	if n := l.stats().Pages; n >= int64(l.reach.Requested()) {
 		t.Fatalf("the crawl was over (%d pages) when the worker had stopped: the web is too small", n)
 	}
 	l.complete(l.summary(starter, 0))
 	l.once()
+	l.resumed(ordered.Sub(l.web.Log().Began()), 20*time.Second)
 	l.polite(delay)
 }
 
