@@ -63,9 +63,13 @@ type BatchHost struct {
 
 // Batch is the work of one Fetch.
 type Batch struct {
-	Number    int64         `json:"number"`
-	TimeBox   time.Duration `json:"time_box"` // from the start of the Fetch
-	Slots     []int         `json:"slots"`    // slots that it opens
+	Number  int64         `json:"number"`
+	TimeBox time.Duration `json:"time_box"` // from the start of the Fetch
+	Slots   []int         `json:"slots"`    // slots that it opens
+	// Cool: the slots cool at least so long afterwards, because some of them
+	// are careful and hosts of theirs may not be in the batch. LongestDelay of
+	// the result includes it, so the marks of all Slots may be cleared.
+	Cool      time.Duration `json:"cool,omitempty"`
 	Locators  int           `json:"locators"`
 	HostCount int           `json:"host_count"`
 	Hosts     []BatchHost   `json:"hosts"`

@@ -3,6 +3,7 @@ package frontier
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"trawl/internal/contract"
 )
@@ -16,13 +17,49 @@ func (d *dealing) batch() *contract.Batch {
 	}
 	slices.Sort(b.Slots)
 	b.Slots = slices.Compact(b.Slots)
+	b.Cool = d.cool(b.Slots)
 	return b
+}
+
+// cool is the greatest delay of the hosts that a careful slot of the batch may
+// be careful for, in the batch or not: the mark goes with the batch. 0 if no
+// slot is careful.
+func (d *dealing) cool(slots []int) time.Duration {
+	careful := make(map[int]bool)
+	for _, slot := range slots {
+		if has(d.in.Careful, slot) {
+			careful[slot] = true
+		}
+	}
+	if len(careful) == 0 {
+		return 0
+	}
+	most := d.s.options.Delay.Milliseconds()
+	for _, h := range d.s.hosts {
+		if delay := d.s.delay(h); delay > most && !h.parked && d.touches(h, careful) {
+			most = delay
+		}
+	}
+	return time.Duration(most) * time.Millisecond
+}
+
+// touches says that the host, or a part of it, falls into one of the slots.
+func (d *dealing) touches(h *host, slots map[int]bool) bool {
+	if slots[h.slot] {
+		return true
+	}
+	for part := range d.s.everParts() {
+		if slots[PartSlot(h.name, part)] {
+			return true
+		}
+	}
+	return false
 }
 
 // hosts gives the share of a host by scheme.
 func (d *dealing) hosts(share *dealtHost) []contract.BatchHost {
 	h := share.host
-	careful := has(d.in.Careful, h.slot)
+	careful := has(d.in.Careful, h.slot) || share.part == 0 && len(d.carefulParts(h)) > 0
 	for _, slot := range share.slots {
 		careful = careful || has(d.in.Careful, slot)
 	}

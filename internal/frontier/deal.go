@@ -218,6 +218,9 @@ func (d *dealing) take(h *host) {
 		return
 	}
 	parts := s.parts(h, d.now)
+	if parts > 1 && d.earlierOpen(h, parts, d.busy) {
+		return
+	}
 	if parts == 1 || (h.wanted < partTarget && d.fits(h.slot) && d.wholeFree(h, d.busy)) {
 		d.takeWhole(h) // a host with little to ask for is not worth many slots
 	} else {
@@ -246,15 +249,18 @@ func (d *dealing) allowance(h *host) int {
 
 // wholeFree: neither the host nor any part that it may have is open.
 func (d *dealing) wholeFree(h *host, busy func(int) bool) bool {
-	if busy(h.slot) {
-		return false
-	}
-	for part := 0; part < d.s.queues && d.s.queues > 1; part++ {
+	return !busy(h.slot) && !d.earlierOpen(h, 0, busy)
+}
+
+// earlierOpen: a part of the host from this one on is open. Parts that this
+// spec does not make may be open of an earlier one (set-rate).
+func (d *dealing) earlierOpen(h *host, from int, busy func(int) bool) bool {
+	for part := from; part < d.s.everParts(); part++ {
 		if busy(PartSlot(h.name, part)) {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 func (d *dealing) takeWhole(h *host) {
@@ -262,6 +268,11 @@ func (d *dealing) takeWhole(h *host) {
 		return
 	}
 	share := dealtHost{host: h, slots: []int{h.slot}, share: d.s.options.Parallelism}
+	if d.s.laneOf(h) == slow {
+		// A careful batch of it may make no request: the marks of its parts must
+		// go with the batch, lest it never make one.
+		share.slots = append(share.slots, d.carefulParts(h)...)
+	}
 	left := d.allowance(h)
 	for i, q := range h.queues {
 		if q == nil {
@@ -271,6 +282,19 @@ func (d *dealing) takeWhole(h *host) {
 		left -= d.collect(&share, q, quota)
 	}
 	d.add(share)
+}
+
+// carefulParts are the careful slots of a host's parts.
+func (d *dealing) carefulParts(h *host) (slots []int) {
+	if len(d.in.Careful) == 0 {
+		return nil
+	}
+	for part := range d.s.everParts() {
+		if slot := PartSlot(h.name, part); has(d.in.Careful, slot) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
 }
 
 // takeParts deals as many parts as make a batch worth its while. While other

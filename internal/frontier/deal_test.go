@@ -86,7 +86,7 @@ func TestDealFirstBatch(t *testing.T) {
 	)
 	res := s.Deal(noon, contract.ExpandInput{Number: 7, Careful: busySet(SlotOf("a.example"))})
 	want := &contract.Batch{
-		Number: 7, TimeBox: 15 * time.Second, Slots: []int{SlotOf("a.example")}, Locators: 2, HostCount: 1,
+		Number: 7, TimeBox: 15 * time.Second, Slots: []int{SlotOf("a.example")}, Cool: 3 * time.Second, Locators: 2, HostCount: 1,
 		Hosts: []contract.BatchHost{
 			{
 				Scheme: "https", Host: "a.example", DelayMS: 3000, Parallelism: 2, RobotsAt: 2, Streak: 2, Careful: true,
@@ -396,6 +396,108 @@ func TestSplitHost(t *testing.T) {
 	}
 }
 
+// After set-rate parts of the earlier spec may be open: whatever this spec
+// makes of the host, all of them count.
+func TestPartsOfAnEarlierSpec(t *testing.T) {
+	const host, most = "a.example", 15
+	known := Robots{Host: host, Expiry: noon.Add(time.Hour)}
+	for _, c := range []struct {
+		name string
+		o    Options
+		part int
+		free bool
+	}{
+		{"delay raised", Options{Delay: time.Second, Parallelism: 8}, 3, false},
+		{"delay raised, last part", Options{Delay: time.Second}, most, false},
+		{"parallelism cut to one", Options{Parallelism: 1}, most, false},
+		{"parallelism cut", Options{Parallelism: 4}, 4, false},
+		{"parallelism cut, last part", Options{Parallelism: 4}, most, false},
+		{"parts of both", Options{Parallelism: 4}, 1, true},
+		{"first spec", Options{Delay: time.Second, Parallelism: 8, FirstSpec: true}, 3, true},
+		{"first spec of parts", Options{Parallelism: 4, FirstSpec: true}, 4, true},
+	} {
+		c.o.Depth = -1
+		s := newShard(t, c.o).found(host, 4000).states(known)
+		res := s.Deal(noon, contract.ExpandInput{OpenBatches: 1, Busy: busySet(PartSlot(host, c.part))})
+		if (res.Batch != nil) != c.free {
+			t.Errorf("%s: part %d is open, dealt %v, want %v", c.name, c.part, res.Batch != nil, c.free)
+		}
+		// More must not promise what the next Deal would refuse.
+		other := newShard(t, c.o).found(host, 4000).found("b.example", 1).states(known)
+		for n := range int64(8) {
+			res := other.Deal(noon, contract.ExpandInput{Number: n, OpenBatches: 1, Busy: busySet(PartSlot(host, c.part))})
+			if res.Batch != nil && res.Batch.Hosts[0].Host == "b.example" && len(res.Batch.Hosts) == 1 && res.More && !c.free {
+				t.Errorf("%s: more is promised", c.name)
+			}
+		}
+	}
+}
+
+// The care for a part passes to the host that is dealt whole. Where a careful
+// batch may make no request the marks of the parts go with it.
+func TestCarefulPart(t *testing.T) {
+	const host = "a.example"
+	part := PartSlot(host, 11)
+	in := contract.ExpandInput{Careful: busySet(part)}
+	for _, c := range []struct {
+		delay time.Duration
+		slots []int
+	}{
+		{time.Second, []int{SlotOf(host)}},
+		{20 * time.Second, []int{SlotOf(host), part}},
+	} {
+		b := newShard(t, Options{Depth: -1, Delay: c.delay}).found(host, 5).Deal(noon, in).Batch
+		slices.Sort(c.slots)
+		if !b.Hosts[0].Careful || !slices.Equal(b.Slots, c.slots) {
+			t.Errorf("delay %v: careful %v, slots %v, want %v", c.delay, b.Hosts[0].Careful, b.Slots, c.slots)
+		}
+	}
+	b := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true}).found(host, 5).Deal(noon, in).Batch
+	if b.Hosts[0].Careful {
+		t.Error("careful for a part that no spec ever made")
+	}
+}
+
+// The mark of a careful slot goes with the first batch over it. So that the
+// hosts of the slot that are not in the batch are safe, too, it cools for the
+// longest delay of any of them.
+func TestCarefulSlotsCool(t *testing.T) {
+	const here = "a.example"
+	var beside, elsewhere string // the first shares the slot
+	for i := 0; beside == "" || elsewhere == ""; i++ {
+		name := fmt.Sprintf("%d.example", i)
+		switch SlotOf(name) {
+		case SlotOf(here):
+			beside = name
+		case SlotOf("x.example"):
+			elsewhere = name
+		}
+	}
+	crawlDelay := func(host string, d time.Duration) Fact {
+		return Robots{Host: host, Scheme: "http", CrawlDelay: d, Expiry: noon.Add(time.Hour)}
+	}
+	careful := contract.ExpandInput{Careful: busySet(SlotOf(here))}
+	for _, c := range []struct {
+		name  string
+		in    contract.ExpandInput
+		facts []Fact
+		want  time.Duration
+	}{
+		{"nothing careful", contract.ExpandInput{}, []Fact{crawlDelay(beside, 40*time.Second)}, 0},
+		{"alone", careful, nil, time.Second},
+		{"another lane", careful, []Fact{crawlDelay(beside, 40*time.Second)}, 40 * time.Second},
+		{"blocked", careful, []Fact{crawlDelay(beside, 40*time.Second), Blocked{Host: beside, Until: noon.Add(time.Minute)}}, 40 * time.Second},
+		{"parked", careful, []Fact{crawlDelay(beside, 40*time.Second), Parked{Host: beside}}, time.Second},
+		{"another slot", careful, []Fact{crawlDelay(elsewhere, 40*time.Second)}, time.Second},
+	} {
+		s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true}).found(here, 3).found(beside, 3).states(c.facts...)
+		b := s.Deal(noon, c.in).Batch
+		if b.Hosts[0].Host != here && b.Hosts[len(b.Hosts)-1].Host != here || b.Cool != c.want {
+			t.Errorf("%s: cools %v, want %v: %+v", c.name, b.Cool, c.want, b)
+		}
+	}
+}
+
 func TestNoCrumbsOfSplitHosts(t *testing.T) {
 	s := newShard(t, Options{Depth: -1, Parallelism: 4, IgnoreRobots: true}).found("a.example", 30)
 	res := s.Deal(noon, contract.ExpandInput{})
@@ -438,15 +540,7 @@ func TestLostFetchesAreBisected(t *testing.T) {
 		}
 	}
 	// Slots that lost nothing are not dealt together with those that did.
-	for slot := range lost {
-		lost[slot] = 2
-		break
-	}
-	for slot, n := range lost {
-		if n != 2 {
-			delete(lost, slot)
-		}
-	}
+	lost = map[int]int{SlotOf("0.example"): 2}
 	sizes := map[int]bool{}
 	for n := range int64(4) {
 		sizes[s.Deal(noon, contract.ExpandInput{Number: n, Lost: lost}).Batch.Locators] = true

@@ -92,6 +92,18 @@ func (s *State) parts(h *host, now int64) int {
 	return s.queues
 }
 
+// everParts is how many parts of a host may be open, of whichever spec of the
+// generation.
+func (s *State) everParts() int {
+	switch {
+	case !s.options.FirstSpec:
+		return MaxParts
+	case s.queues > 1:
+		return s.queues
+	}
+	return 0
+}
+
 // capped says whether the host had all the pages that it may have.
 func (s *State) capped(h *host) bool {
 	return s.options.PagesPerHost > 0 && h.answered >= s.options.PagesPerHost

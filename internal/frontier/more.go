@@ -43,6 +43,9 @@ func (d *dealing) wants(h *host, busy func(int) bool) bool {
 	if parts == 1 {
 		return d.wholeFree(h, busy) && d.live(h.queues, 1) == 1
 	}
+	if d.earlierOpen(h, parts, busy) {
+		return false
+	}
 	least, n := 1, 0
 	for part := range parts {
 		if busy(PartSlot(h.name, part)) {

@@ -21,7 +21,11 @@ type Options struct {
 	Parallelism   int           // requests to a host at once; 0: 1
 	// IgnoreRobots: the crawl asks for no robots.txt, so hosts with delay 0 are
 	// split without knowing their rules.
-	IgnoreRobots  bool
+	IgnoreRobots bool
+	// FirstSpec: the generation never had another spec, so no host can be open
+	// in parts that this one does not make. Otherwise a host is dealt only when
+	// the slots of all MaxParts parts are free.
+	FirstSpec     bool
 	BatchLocators int           // 0: 500
 	BatchBytes    int           // of a batch in JSON; 0: 64 KiB
 	TimeBox       time.Duration // of a batch; 0: 15 s
