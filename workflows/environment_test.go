@@ -12,8 +12,10 @@ import (
 // in which nothing happens.
 func newEnvironment() *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	suite.SetLogger(quiet())
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(5 * time.Second)
 	return env
 }
+
+func quiet() log.Logger { return log.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
