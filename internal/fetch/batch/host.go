@@ -30,6 +30,7 @@ type host struct {
 	groups []*group
 	pace   *pace
 	par    int
+	care   bool // wait a delay before the first request
 
 	mu      sync.Mutex
 	streak  int
@@ -81,6 +82,7 @@ func (g *group) putBack(i int) bool {
 
 // hosts runs all hosts of the batch, each at its own pace.
 func (x *run) hosts() {
+	x.used(x.job.Batch.Cool)
 	byKey := map[string]*host{}
 	var order []*host
 	for _, b := range x.job.Batch.Hosts {
@@ -94,13 +96,17 @@ func (x *run) hosts() {
 		h.par = min(h.par, max(b.Parallelism, 1))
 		h.streak = max(h.streak, b.Streak)
 		h.pace.widen(time.Duration(b.DelayMS) * time.Millisecond)
-		if b.Careful {
-			h.pace.hold()
-		}
+		h.care = h.care || b.Careful
 		h.groups = append(h.groups, &group{BatchHost: b})
 	}
 	var wg sync.WaitGroup
 	for _, h := range order {
+		if h.care {
+			// The time box may end before the first request: then the slots cool
+			// in its place, and the next batch has waited long enough.
+			h.pace.hold()
+			x.used(h.pace.Delay())
+		}
 		wg.Go(h.run)
 	}
 	wg.Wait()
@@ -135,11 +141,13 @@ func (h *host) work(g *group, rules *robots.Rules) {
 			h.refuse(url, item, "robots")
 			continue
 		}
-		if item.StateTry && !h.stateTry(url, item) {
-			return
-		}
 		t := h.turn()
 		if t == nil {
+			return
+		}
+		if item.StateTry && !h.stateTry(url, item) {
+			<-h.x.runner.slots
+			t.give()
 			return
 		}
 		res := h.request(t, &fetch.Request{
@@ -208,7 +216,8 @@ func (h *host) request(t *turn, req *fetch.Request) *fetch.Result {
 	return x.plan.client.Do(x.requests, req)
 }
 
-// stateTry states the try before it is made: the locator may kill the worker.
+// stateTry states the try before it is made, when its turn has come: the
+// locator may kill the worker.
 func (h *host) stateTry(url string, item *contract.Item) bool {
 	x := h.x
 	x.state(x.tried(url, item, "killed"))
@@ -241,7 +250,12 @@ func (h *host) settle(url string, item *contract.Item, res *fetch.Result) {
 	case res.Err != nil:
 		h.fail(url, item, string(res.Class))
 	case res.Status == http.StatusTooManyRequests, res.Status == http.StatusServiceUnavailable:
-		h.block(strconv.Itoa(res.Status), res.Header)
+		reason := strconv.Itoa(res.Status)
+		until := h.block(reason, res.Header)
+		t := h.x.tried(url, item, reason)
+		t.NextDue = until // behind the others; a locator that always blocks ends by its own limit
+		h.x.state(t)
+		h.x.count("blocked:"+reason, true)
 	case res.Status >= 500:
 		h.fail(url, item, "5xx")
 	case res.Unwanted:
@@ -300,10 +314,9 @@ func (h *host) errors() int {
 }
 
 // block states, at once, that the host wants no requests for a while, and ends
-// its part of the batch. The locator that was asked stays due.
-func (h *host) block(reason string, head http.Header) {
+// its part of the batch. It answers with the end of the longest block.
+func (h *host) block(reason string, head http.Header) (until time.Time) {
 	x := h.x
-	x.count("blocked:"+reason, false)
 	h.mu.Lock()
 	first := !h.blocked
 	h.blocked = true
@@ -330,6 +343,7 @@ func (h *host) block(reason string, head http.Header) {
 		})
 		x.out.wake()
 	}
+	return h.blockedUntil()
 }
 
 func (h *host) blockedUntil() time.Time {

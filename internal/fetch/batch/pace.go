@@ -81,6 +81,15 @@ func (p *pace) take(ctx context.Context) *turn {
 	}
 }
 
+// visited puts the next turn off by a delay from now; without a delay it notes
+// the time for one that robots.txt may bring.
+func (p *pace) visited() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
+	p.next = p.last.Add(p.delay)
+}
+
 // turn is the right to make one request.
 type turn struct {
 	pace *pace
@@ -91,14 +100,7 @@ type turn struct {
 // sent says that the request goes out now; the next turn may begin a delay
 // later. It may be called again by a second connection of the same request.
 func (t *turn) sent() {
-	p := t.pace
-	if !t.held {
-		return
-	}
-	p.mu.Lock()
-	p.last = time.Now()
-	p.next = p.last.Add(p.delay)
-	p.mu.Unlock()
+	t.pace.visited()
 	t.give()
 }
 
@@ -107,12 +109,8 @@ func (t *turn) sent() {
 func (t *turn) over() {
 	if t.held {
 		t.once.Do(func() {
-			p := t.pace
-			p.mu.Lock()
-			p.last = time.Now()
-			p.next = p.last.Add(p.delay)
-			p.mu.Unlock()
-			<-p.token
+			t.pace.visited()
+			<-t.pace.token
 		})
 	}
 }

@@ -30,10 +30,17 @@ func (h *host) rules(g *group) (robots.Rules, bool) {
 		return robots.AllowAll(), true
 	}
 	if rules, ok := h.known(g); ok {
-		h.pace.widen(min(rules.CrawlDelay, crawlDelayMost))
+		h.widen(min(rules.CrawlDelay, crawlDelayMost))
 		return rules, true
 	}
 	return h.ask(g)
+}
+
+// widen keeps the crawl-delay also towards the next batch, if this one ends
+// before the first page.
+func (h *host) widen(delay time.Duration) {
+	h.pace.widen(delay)
+	h.x.used(h.pace.Delay())
 }
 
 // known reads the fact at the offset that the batch carries. Anything else
@@ -104,10 +111,10 @@ func (h *host) judge(g *group, res *fetch.Result) (robots.Rules, bool) {
 	case res.Class == fetch.ClassAddress:
 		return rules, true // no request will leave: each locator is refused by its own dial
 	case res.Err != nil:
-		h.block(robotsReason+": "+string(res.Class), nil)
+		h.blockForRules(robotsReason+": "+string(res.Class), nil)
 		return rules, false
 	case res.Status == http.StatusTooManyRequests, res.Status >= 500:
-		h.block(robotsReason, res.Header)
+		h.blockForRules(robotsReason, res.Header)
 		return rules, false
 	case res.Status >= 200 && res.Status < 300:
 		rules = robots.Parse(res.Plain, x.plan.agent)
@@ -115,6 +122,11 @@ func (h *host) judge(g *group, res *fetch.Result) (robots.Rules, bool) {
 	h.succeed()
 	x.count("robots", false)
 	return rules, h.stateRules(g, rules)
+}
+
+func (h *host) blockForRules(reason string, head http.Header) {
+	h.x.count("blocked:"+reason, false)
+	h.block(reason, head)
 }
 
 // stateRules states the sitemaps, then the rules: whoever knows the rules
@@ -130,7 +142,7 @@ func (h *host) stateRules(g *group, rules robots.Rules) bool {
 	if delay <= 0 {
 		return true
 	}
-	h.pace.widen(delay)
+	h.widen(delay)
 	return x.out.flush(x.soft) == nil
 }
 

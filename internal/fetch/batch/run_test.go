@@ -359,11 +359,64 @@ func TestBlock(t *testing.T) {
 	if len(b) != 1 || b[0].Part != 3 || b[0].Until.Sub(before).Round(time.Minute) != time.Hour {
 		t.Fatalf("blocked %+v", b)
 	}
-	if len(s.paths()) != 2 || res.LeftOver != 3 || res.Outcomes["blocked:429"] != 1 {
+	if len(s.paths()) != 2 || res.LeftOver != 2 || res.Outcomes["blocked:429"] != 1 {
 		t.Errorf("site saw %v, %+v", s.paths(), res)
 	}
-	if f := facts[frontier.Tried](u.log); len(f) != 0 {
-		t.Errorf("a block is no failed try: %v", f)
+	// Its locator comes after the others, and ends by its own limit.
+	f := facts[frontier.Tried](u.log)
+	if len(f) != 1 || f[0].URL != s.URL+"/2" || f[0].Number != 1 || f[0].Class != "429" || !f[0].NextDue.Equal(b[0].Until) {
+		t.Errorf("tried %+v", f)
+	}
+}
+
+// One locator that always blocks does not take its host with it: it ends after
+// its tries, and what lies behind it is asked.
+func TestAlwaysBlocking(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/bad" {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		serveHTML(w, "x")
+	})
+	st := frontier.New(frontier.Options{Depth: -1, Tries: 3, Delay: time.Millisecond, IgnoreRobots: true, ScratchDir: t.TempDir()})
+	defer st.Close()
+	fold := func(f frontier.Fact) {
+		k, v := f.Record()
+		if err := st.Fold(st.Position(), k, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/bad", "/a", "/b"} {
+		fold(frontier.Discovered{URL: s.URL + path})
+	}
+	now := time.Now()
+	for n := int64(0); ; n++ {
+		res := st.Deal(now, contract.ExpandInput{Number: n})
+		if res.Verdict == contract.VerdictIdle {
+			break
+		}
+		if n > 10 {
+			t.Fatalf("no end: %+v", res)
+		}
+		if res.Batch == nil {
+			now = now.Add(time.Hour)
+			continue
+		}
+		u := newSetup(t, s)
+		u.spec.Limits.HostErrors = 5
+		u.job.Batch = *res.Batch
+		u.job.Now = func() time.Time { return now }
+		u.run(t.Context())
+		for _, e := range u.log.all() {
+			if e.fact != nil {
+				fold(e.fact)
+			}
+		}
+	}
+	if got := st.Totals(); got.Fetched != 2 || got.GivenUp["503"] != 1 || got.Parked != 0 || s.count("/bad") != 3 {
+		t.Errorf("%+v, site saw %v", got, s.paths())
 	}
 }
 
@@ -609,6 +662,78 @@ func TestTimeBox(t *testing.T) {
 	res := u.run(t.Context())
 	if res.Outcomes["200"] != 1 || res.LeftOver != 2 || res.Drained {
 		t.Errorf("%+v", res)
+	}
+}
+
+// A batch that ends before the first request answers with the delays that the
+// slots are to cool.
+func TestDelaysOfUnaskedHosts(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
+	for _, c := range []struct {
+		name   string
+		change func(u *setup)
+		hits   int
+		want   time.Duration
+	}{
+		{"careful", func(u *setup) { u.host().DelayMS, u.host().Careful = 60_000, true }, 0, time.Minute},
+		{"careful, the other scheme is slower", func(u *setup) {
+			u.host().Careful, u.host().DelayMS = true, 10
+			other := *u.host()
+			other.Careful, other.DelayMS = false, 60_000
+			u.job.Batch.Hosts = append(u.job.Batch.Hosts, other)
+		}, 0, time.Minute},
+		{"others of careful slots", func(u *setup) { u.job.Batch.Cool = 40 * time.Second }, 1, 40 * time.Second},
+		{"not careful", func(u *setup) { u.host().DelayMS = 10 }, 1, 10 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := len(s.paths())
+			u := newSetup(t, s, "/1")
+			u.job.Batch.TimeBox = 100 * time.Millisecond
+			c.change(u)
+			res := u.run(t.Context())
+			if hits := len(s.paths()) - before; hits != c.hits || res.LongestDelay != c.want {
+				t.Errorf("%d requests, longest delay %v; want %d, %v", hits, res.LongestDelay, c.hits, c.want)
+			}
+		})
+	}
+}
+
+// robots.txt was asked for, and its crawl-delay is longer than the time box:
+// the slots cool for it.
+func TestCrawlDelayBeyondTimeBox(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "User-agent: *\nCrawl-delay: 30\n")
+	})
+	u := newSetup(t, s, "/1")
+	u.spec.Politeness.Robots = true
+	u.job.Batch.TimeBox = 200 * time.Millisecond
+	res := u.run(t.Context())
+	if fmt.Sprint(s.paths()) != "[/robots.txt]" || res.LongestDelay != 30*time.Second {
+		t.Errorf("site saw %v, longest delay %v", s.paths(), res.LongestDelay)
+	}
+	for _, e := range u.log.all() {
+		if _, ok := e.fact.(frontier.Robots); ok {
+			u.host().RobotsAt = e.offset
+		}
+	}
+	if res = u.run(t.Context()); s.count("/1") != 1 || res.LongestDelay != 30*time.Second {
+		t.Errorf("the batch after: site saw %v, longest delay %v", s.paths(), res.LongestDelay)
+	}
+}
+
+// A try whose turn never comes was not made.
+func TestStateTryWaitsForItsTurn(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
+	u := newSetup(t, s, "/1", "/bomb")
+	u.host().DelayMS, u.host().Parallelism = 60_000, 1
+	u.host().Items[1].StateTry = true
+	u.job.Batch.TimeBox = 200 * time.Millisecond
+	res := u.run(t.Context())
+	if f := facts[frontier.Tried](u.log); len(f) != 0 || res.LeftOver != 1 {
+		t.Errorf("tried %+v, %+v", f, res)
+	}
+	if n := len(u.runner.slots); n != 0 {
+		t.Errorf("%d slots of the worker are lost", n)
 	}
 }
 
