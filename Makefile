@@ -51,6 +51,12 @@ test: ## Test the main module, with the race detector; needs no server
 test-stack: build build-dev ## Test what needs the embedded servers
 	cd dev && go test ./...
 
+LABEL ?= current
+
+.PHONY: histories
+histories: build build-dev ## Record histories of small crawls for the replay test; LABEL=v1.2.3 for a release
+	cd dev && HARNESS_BIN=$(CURDIR)/bin go test -count=1 ./e2e/histories -record $(CURDIR)/workflows/testdata/histories -label $(LABEL)
+
 .PHONY: test-real
 test-real: build build-dev ## Test on a real Kafka, OpenSearch and Elasticsearch; needs a JDK and Maven
 	deploy/realstack/test.sh

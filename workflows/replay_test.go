@@ -14,8 +14,8 @@ import (
 
 // Every history that an earlier build left must still lead to the same
 // commands: a crawl under way survives the next release. "make histories"
-// records new ones; histories of released builds stay. A change that breaks one
-// needs workflow.GetVersion.
+// records those of this tree; the histories of a release stay. A change that
+// breaks one of a release needs workflow.GetVersion.
 func TestRecordedHistoriesReplay(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "histories", "*.json"))
 	require.NoError(t, err)

@@ -2,7 +2,7 @@
 // history that they leave with the workflows of this tree. With -record it
 // also writes the histories, for the replay test of each release:
 //
-//	make histories
+//	make histories LABEL=v1.2.3
 //
 // It owns what those crawls go through: pauses, new rates and seeds, a budget, a
 // cancellation, a killed worker, continue-as-new.
@@ -10,19 +10,18 @@ package histories
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -37,7 +36,10 @@ import (
 	"trawl/workflows"
 )
 
-var record = flag.String("record", "", "directory to which the histories are written")
+var (
+	record = flag.String("record", "", "directory to which the histories are written")
+	label  = flag.String("label", "current", "what the names of the files begin with: the release")
+)
 
 const (
 	startTimeout = time.Minute
@@ -175,7 +177,7 @@ func (s *stage) replay(name string) {
 				s.t.Errorf("replay of %s, run %d of %d, %d events: %v", id, n+1, len(runs), len(h.Events), err)
 			}
 			s.t.Logf("%s, run %d of %d: %d events, ends %s", id, n+1, len(runs), len(h.Events), h.Events[len(h.Events)-1].EventType)
-			s.write(h, fmt.Sprintf("%s-%s-run%d.json", name, file, n+1))
+			s.write(h, fmt.Sprintf("%s-%s-%s-run%d.json", *label, name, file, n+1))
 		}
 	}
 }
@@ -289,6 +291,7 @@ func (silence) Warn(string, ...any)  {}
 func (silence) Error(string, ...any) {}
 
 func TestSteeredCrawlReplays(t *testing.T) {
+	t.Parallel()
 	const name = "steered"
 	s := newStage(t)
 	s.crawl(name, "--delay", "100ms")
@@ -311,6 +314,7 @@ func TestSteeredCrawlReplays(t *testing.T) {
 }
 
 func TestBudgetReplays(t *testing.T) {
+	t.Parallel()
 	const name = "budget"
 	s := newStage(t)
 	s.crawl(name, "--delay", "10ms", "--pages", "50")
@@ -319,6 +323,7 @@ func TestBudgetReplays(t *testing.T) {
 }
 
 func TestCancelledCrawlReplays(t *testing.T) {
+	t.Parallel()
 	const name = "cancelled"
 	s := newStage(t)
 	s.crawl(name, "--delay", "200ms")
@@ -329,6 +334,7 @@ func TestCancelledCrawlReplays(t *testing.T) {
 }
 
 func TestCrawlOfKilledWorkerReplays(t *testing.T) {
+	t.Parallel()
 	const name = "killed"
 	s := newStage(t)
 	s.crawl(name, "--delay", "100ms")
@@ -342,45 +348,66 @@ func TestCrawlOfKilledWorkerReplays(t *testing.T) {
 // Foreign messages are dropped, but they make the history long enough for the
 // server to suggest that each workflow continues as new.
 func TestContinuedCrawlReplays(t *testing.T) {
+	t.Parallel()
 	const name = "continued"
 	s := newStage(t)
-	s.crawl(name, "--delay", "1s")
-	s.fetched(name, 8)
-	ctx, cancel := context.WithTimeout(context.Background(), crawlTimeout)
-	defer cancel()
-	foreign := map[string]contract.Parent{"parent": {ID: "another"}}
+	s.crawl(name, "--delay", "100ms")
+	s.fetched(name, 20)
+	s.starter(0, "pause", name)
 	for id, kind := range s.ids(name) {
 		signal := workflows.SigReport
 		if strings.HasPrefix(kind, "shard") || strings.HasPrefix(kind, "load-") {
 			signal = workflows.SigControl
 		}
-		first := s.current(ctx, id)
-		for n := 0; n < 20_000 && s.current(ctx, id) == first; n += 100 {
-			for range 100 {
-				var gone *serviceerror.NotFound
-				err := s.client.SignalWorkflow(ctx, id, "", signal, foreign)
-				if errors.As(err, &gone) {
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if s.current(ctx, id) == first {
-			t.Errorf("%s did not continue as new", id)
-		}
+		s.lengthen(id, signal)
 	}
-	s.starter(0, "set-rate", name, "--delay", "20ms")
+	s.starter(0, "resume", name)
 	s.ended(name, contract.OutcomeCompleted)
 	s.replay(name)
 }
 
-func (s *stage) current(ctx context.Context, id string) string {
+// lengthen the history of a workflow until it continues as new.
+func (s *stage) lengthen(id, signal string) {
+	s.t.Helper()
+	const enough, senders, each = 4_200, 8, 25
+	ctx, cancel := context.WithTimeout(context.Background(), crawlTimeout)
+	defer cancel()
+	foreign := map[string]contract.Parent{"parent": {ID: "another"}}
+	first, length := s.current(ctx, id)
+	for length < enough {
+		var sent sync.WaitGroup
+		for range senders {
+			sent.Go(func() {
+				for range each {
+					if err := s.client.SignalWorkflow(ctx, id, "", signal, foreign); err != nil {
+						s.t.Errorf("signal %s: %v", id, err)
+						return
+					}
+				}
+			})
+		}
+		sent.Wait()
+		run, n := s.current(ctx, id)
+		if length = n; run != first || s.t.Failed() {
+			return
+		}
+	}
+	for over := time.Now().Add(startTimeout); ; time.Sleep(pollEvery) {
+		if run, _ := s.current(ctx, id); run != first {
+			return
+		}
+		if time.Now().After(over) {
+			s.t.Fatalf("%s did not continue as new after %d events", id, length)
+		}
+	}
+}
+
+// current is the run of a workflow that is there now, and its number of events.
+func (s *stage) current(ctx context.Context, id string) (run string, length int64) {
 	s.t.Helper()
 	d, err := s.client.DescribeWorkflowExecution(ctx, id, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return d.WorkflowExecutionInfo.Execution.RunId
+	return d.WorkflowExecutionInfo.Execution.RunId, d.WorkflowExecutionInfo.HistoryLength
 }
