@@ -46,6 +46,7 @@ type fakeLog struct {
 	before  func(n int)  // called before the n-th append, without the lock
 	discard bool
 	refuse  string // topic whose records are too large
+	largest int    // bytes of a value that is not too large; 0: any
 }
 
 func newFakeLog(t testing.TB) *fakeLog { return &fakeLog{t: t, raw: map[place][]kafkalog.Record{}} }
@@ -65,8 +66,13 @@ func (l *fakeLog) Append(ctx context.Context, topic string, partition int, recs 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.refuse == topic {
-		return 0, fmt.Errorf("append: %w", kafkalog.ErrTooLarge)
+	var tooLarge error
+	for i, r := range recs {
+		if l.refuse == topic || l.largest > 0 && len(r.Value) > l.largest {
+			recs = recs[:i]
+			tooLarge = fmt.Errorf("append: %w", kafkalog.ErrTooLarge) // what stands before has been written
+			break
+		}
 	}
 	if l.loseAt[n] {
 		return 0, errInjected
@@ -97,7 +103,7 @@ func (l *fakeLog) Append(ctx context.Context, topic string, partition int, recs 
 	if l.failAt[n] {
 		return 0, errInjected
 	}
-	return base, nil
+	return base, tooLarge
 }
 
 func (l *fakeLog) ReadAt(_ context.Context, topic string, partition int, offset int64) (kafkalog.Record, bool, error) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
 	"trawl/internal/frontier"
 	"trawl/internal/kafkalog"
+	"trawl/internal/page"
 )
 
 // Bounds of what waits for an acknowledgement.
@@ -46,13 +48,14 @@ type parcel struct {
 	streaks map[string]int
 	blocks  map[string]frontier.Blocked
 	marks   []mark
-	values  [][]byte // of pages
+	paged   map[place]bool // places of pages
+	values  [][]byte       // of pages
 	pages   int
 	bytes   int
 }
 
 func newParcel() *parcel {
-	return &parcel{first: map[place][]kafkalog.Record{}, streaks: map[string]int{}, blocks: map[string]frontier.Blocked{}}
+	return &parcel{first: map[place][]kafkalog.Record{}, paged: map[place]bool{}, streaks: map[string]int{}, blocks: map[string]frontier.Blocked{}}
 }
 
 func (p *parcel) empty() bool {
@@ -71,6 +74,7 @@ func (p *parcel) addFirst(at place, r kafkalog.Record) {
 // was acknowledged.
 func (p *parcel) addPage(at place, r kafkalog.Record) {
 	p.addFirst(at, r)
+	p.paged[at] = true
 	p.values = append(p.values, r.Value)
 	p.pages++
 }
@@ -102,12 +106,14 @@ type outbox struct {
 	kick     chan struct{}
 	timer    *time.Timer // wakes the flush of a parcel that does not fill
 	finished bool
+	dropped  map[int]int64 // pages that the log refused for their size, by HTTP status
 }
 
 func newOutbox(log Appender, own place, r *recent, finish func(*parcel)) *outbox {
 	o := &outbox{
 		log: log, own: own, recent: r, finish: finish, begun: 1,
 		cur: newParcel(), unacked: map[uint64]int32{}, changed: make(chan struct{}), kick: make(chan struct{}, 1),
+		dropped: map[int]int64{},
 	}
 	o.timer = time.AfterFunc(flushAfter, o.wake)
 	o.timer.Stop()
@@ -292,25 +298,37 @@ func (o *outbox) fresh(p *parcel, m mark) bool {
 // send appends the first part everywhere, then the rest.
 func (o *outbox) send(ctx context.Context, p *parcel) error {
 	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs []error
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		errs    []error
+		refused = map[string]bool{}
 	)
 	slots := make(chan struct{}, 8)
 	for at, recs := range p.first {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := o.append(ctx, at, recs); err != nil {
-				mu.Lock()
+			err := o.append(ctx, at, recs)
+			var urls []string
+			if p.paged[at] && errors.Is(err, kafkalog.ErrTooLarge) {
+				urls, err = o.appendCut(ctx, at, recs)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
 				errs = append(errs, err)
-				mu.Unlock()
+			}
+			for _, url := range urls {
+				refused[url] = true
 			}
 		})
 	}
 	wg.Wait()
 	if len(errs) > 0 {
 		return errors.Join(errs...)
+	}
+	if len(refused) > 0 {
+		o.refuse(p.then, refused)
 	}
 	if len(p.then) == 0 {
 		return nil
@@ -338,5 +356,71 @@ func (o *outbox) append(ctx context.Context, at place, recs []kafkalog.Record) e
 			return fmt.Errorf("%s/%d: %w", at.topic, at.partition, err)
 		}
 		wait = min(2*wait, retryMost)
+	}
+}
+
+// appendCut appends pages one by one, as one of them is too large for the
+// topic: such a page loses its body, so that no page can fail its batch for
+// ever. It answers with the URLs of those that are too large even so.
+func (o *outbox) appendCut(ctx context.Context, at place, recs []kafkalog.Record) (refused []string, err error) {
+	for i := range recs {
+		err := o.append(ctx, at, recs[i:i+1])
+		if errors.Is(err, kafkalog.ErrTooLarge) {
+			if r, ok := withoutBody(recs[i]); ok {
+				err = o.append(ctx, at, []kafkalog.Record{r})
+			}
+		}
+		switch {
+		case errors.Is(err, kafkalog.ErrTooLarge):
+			refused = append(refused, string(recs[i].Key))
+		case err != nil:
+			return nil, err
+		}
+	}
+	return refused, nil
+}
+
+// withoutBody is a page record that is cut to its metadata; size and digest
+// stay those of the whole body.
+func withoutBody(r kafkalog.Record) (kafkalog.Record, bool) {
+	var p page.Page
+	if err := page.Decode(r.Value, &p); err != nil {
+		return r, false
+	}
+	p.Body, p.ContentEncoding, p.Cut = nil, "", true
+	r.Value = p.Append(nil)
+	return r, true
+}
+
+// refuse turns the answers of these locators into refusals: an answer must not
+// be stated without its page.
+func (o *outbox) refuse(then []kafkalog.Record, urls map[string]bool) {
+	for i, r := range then {
+		fact, err := frontier.Decode(r.Key, r.Value)
+		if err != nil {
+			continue
+		}
+		f, ok := fact.(frontier.Fetched)
+		if !ok || !urls[f.URL] || f.Refusal != "" {
+			continue
+		}
+		o.mu.Lock()
+		o.dropped[f.Status]++
+		o.mu.Unlock()
+		f.Status, f.Refusal, f.ETag, f.LastModified, f.Digest, f.Bytes = 0, "too-large", "", "", 0, 0
+		then[i] = record(f)
+	}
+}
+
+// correct moves the outcomes of dropped pages to their refusal.
+func (o *outbox) correct(outcomes map[string]int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for status, n := range o.dropped {
+		key := strconv.Itoa(status)
+		if outcomes[key] -= n; outcomes[key] <= 0 {
+			delete(outcomes, key)
+		}
+		outcomes["refused:too-large"] += n
 	}
 }

@@ -206,18 +206,37 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// A page that the log refuses for ever must not be stated as fetched.
+// A page that the log refuses for ever must not be stated as fetched, nor fail
+// the batch, in which it would be again.
 func TestTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t)
 		l.refuse = "t.pages"
 		o, stop := outboxOver(t, l)
+		putPages(o, 0, 2)
+		if err := stop(); err != nil {
+			t.Errorf("error %v", err)
+		}
+		f := facts[frontier.Fetched](l)
+		if len(f) != 2 || f[0].Status != 0 || f[0].Refusal != "too-large" {
+			t.Errorf("stated %+v", f)
+		}
+		outcomes := map[string]int64{"200": 3}
+		if o.correct(outcomes); outcomes["200"] != 1 || outcomes["refused:too-large"] != 2 {
+			t.Errorf("outcomes %v", outcomes)
+		}
+	})
+}
+
+// A fact that the log refuses for ever fails the batch.
+func TestFactTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t)
+		l.refuse = "t.frontier"
+		o, stop := outboxOver(t, l)
 		putPages(o, 0, 1)
 		if err := stop(); !errors.Is(err, kafkalog.ErrTooLarge) {
 			t.Errorf("error %v", err)
-		}
-		if f := facts[frontier.Fetched](l); len(f) != 0 {
-			t.Errorf("stated without its page: %+v", f)
 		}
 		if startable(o) {
 			t.Error("a request may start although the log failed")

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"trawl/internal/contract"
 	"trawl/internal/frontier"
 	"trawl/internal/kafkalog"
@@ -752,6 +754,37 @@ func TestStateTry(t *testing.T) {
 	if stated != 1 || len(tried) != 1 || tried[0].Class != "killed" || tried[0].Number != 2 {
 		t.Errorf("%d tries stated before the request: %+v", stated, tried)
 	}
+}
+
+// A page that is larger than the topic allows loses its body and nothing else;
+// the pages around it keep theirs.
+func TestPageBeyondTheTopic(t *testing.T) {
+	big := html("/link") + strings.Repeat("x", 60_000)
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/big" {
+			serveHTML(w, big)
+			return
+		}
+		serveHTML(w, "small")
+	})
+	u := newSetup(t, s, "/1", "/2", "/big", "/3", "/4", "/5")
+	u.log.largest = 50_000
+	res := u.run(t.Context())
+	p := pages(u.log)
+	got := p[s.URL+"/big"]
+	if got == nil || !got.Cut || len(got.Body) != 0 || got.Size != int64(len(big)) || got.Digest != xxhash.Sum64String(big) ||
+		got.Status != 200 || got.ContentType == "" || len(got.Header) == 0 {
+		t.Errorf("page %+v", got)
+	}
+	for _, path := range []string{"/1", "/2", "/3", "/4", "/5"} {
+		if q := p[s.URL+path]; q == nil || string(q.Body) != "small" || q.Cut {
+			t.Errorf("%s: %+v", path, q)
+		}
+	}
+	if res.Outcomes["200"] != 6 || res.LeftOver != 0 || len(facts[frontier.Discovered](u.log)) != 1 {
+		t.Errorf("%+v", res)
+	}
+	checkOrder(t, u.log)
 }
 
 func TestHopsEnd(t *testing.T) {

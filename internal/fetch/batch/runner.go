@@ -159,6 +159,7 @@ func (x *run) answer(ctx context.Context) contract.FetchResult {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.result
+	x.out.correct(r.Outcomes)
 	r.Requests, r.Links = x.sent.Load(), x.stated.Load()
 	total := int64(0)
 	for _, h := range x.job.Batch.Hosts {
