@@ -89,7 +89,7 @@ func TestWorkerStopsInTheMiddle(t *testing.T) {
 
 func TestWorkerDiesInTheMiddle(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, 2, spreadWeb(3, 600))
+	l := newLine(t, 2, spreadWeb(3, 300))
 	starter := l.crawl("--shards", "8", "--delay", delay.String())
 	l.fetched(600)
 	l.spread(2)
