@@ -121,6 +121,7 @@ type crawl struct {
 	reports workflow.ReceiveChannel
 	loads   workflow.ReceiveChannel
 	wake    workflow.Channel
+	alarm   alarm
 
 	summary   *contract.Summary
 	described string // state of the search attributes
@@ -277,6 +278,9 @@ func (c *crawl) tell(ctx workflow.Context, shards ...int) {
 			lost = append(lost, shards[n])
 		}
 	}
+	if len(lost) == 0 {
+		return // reports that came meanwhile wake the loop, so they stay where they are
+	}
 	c.receive() // one that has closed has said so before
 	for _, i := range lost {
 		if c.st.Shards[i].State != contract.ShardClosed {
@@ -309,8 +313,11 @@ func (c *crawl) tellLoads(ctx workflow.Context) {
 	err := workflow.SignalExternalWorkflow(ctx, LoadsID(c.run.Crawl), "", SigControl, contract.LoadsControl{
 		Parent: c.self, Sequence: c.st.Control, Paused: c.st.Paused, Drain: c.st.Ends != nil, Ends: c.st.Ends,
 	}).Get(ctx, nil)
-	c.receive()
-	if isGone(err) && c.phase == PhaseDrain && !c.st.Loads.Closed {
+	if !isGone(err) || c.phase != PhaseDrain {
+		return
+	}
+	c.receive() // loaders that have closed have said so before
+	if !c.st.Loads.Closed {
 		c.st.Loads.Closed = true
 		c.st.Notes = append(c.st.Notes, "the loaders were gone before they reached the ends of the pages; what the ledger lacks is not loaded")
 	}
@@ -322,16 +329,12 @@ func (c *crawl) step(ctx, user workflow.Context) {
 		c.outcome = contract.OutcomeCancelled
 		return
 	}
-	tctx, cancel := workflow.WithCancel(ctx)
-	defer cancel()
 	sel := workflow.NewSelector(ctx)
 	sel.AddReceive(c.reports, func(workflow.ReceiveChannel, bool) {})
 	sel.AddReceive(c.loads, func(workflow.ReceiveChannel, bool) {})
 	sel.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.Receive(ctx, nil) })
 	sel.AddReceive(user.Done(), func(workflow.ReceiveChannel, bool) {})
-	if wait, any := c.nextTime(ctx); any {
-		sel.AddFuture(workflow.NewTimer(tctx, max(wait, time.Millisecond)), func(workflow.Future) {})
-	}
+	c.alarm.watch(ctx, sel, c.lookAt(ctx))
 	sel.Select(ctx)
 	c.receive()
 	c.revive(ctx)
@@ -347,21 +350,20 @@ func (c *crawl) step(ctx, user workflow.Context) {
 	}
 }
 
-func (c *crawl) nextTime(ctx workflow.Context) (wait time.Duration, any bool) {
+// lookAt is when to look again, whatever happens until then.
+func (c *crawl) lookAt(ctx workflow.Context) time.Time {
 	now := workflow.Now(ctx)
+	at := now.Add(silence)
 	if c.spec.time > 0 {
-		wait, any = c.st.Started.Add(c.spec.time).Sub(now), true
+		at = earlier(at, c.st.Started.Add(c.spec.time))
 	}
-	for i := range c.heard {
-		if silent := c.heard[i].Add(silence).Sub(now); !any || silent < wait {
-			wait, any = silent, true
-		}
+	for _, heard := range c.heard {
+		at = earlier(at, heard.Add(silence))
 	}
-	// Once that time has passed, only a report can bring the next census.
-	if again := c.censusAgain.Sub(now); again > 0 && (!any || again < wait) {
-		wait, any = again, true
+	if c.censusAgain.After(now) { // once it has passed, only a report can bring the next census
+		at = earlier(at, c.censusAgain)
 	}
-	return wait, any
+	return at
 }
 
 // revive starts a shard again that was silent for long and is gone: somebody
@@ -518,6 +520,7 @@ func (c *crawl) drain(ctx workflow.Context) error {
 // the wish, in case a message or a child got lost.
 func (c *crawl) await(ctx workflow.Context, done func() bool, tell func(workflow.Context)) error {
 	tell(ctx)
+	again := workflow.Now(ctx).Add(reportQuiet)
 	for {
 		c.receive()
 		c.describe(ctx)
@@ -527,13 +530,15 @@ func (c *crawl) await(ctx workflow.Context, done func() bool, tell func(workflow
 		case workflow.GetInfo(ctx).GetContinueAsNewSuggested():
 			return errRollover
 		}
-		tctx, cancel := workflow.WithCancel(ctx)
 		sel := workflow.NewSelector(ctx)
 		sel.AddReceive(c.reports, func(workflow.ReceiveChannel, bool) {})
 		sel.AddReceive(c.loads, func(workflow.ReceiveChannel, bool) {})
-		sel.AddFuture(workflow.NewTimer(tctx, reportQuiet), func(workflow.Future) { tell(ctx) })
+		c.alarm.watch(ctx, sel, again)
 		sel.Select(ctx)
-		cancel()
+		if now := workflow.Now(ctx); !now.Before(again) {
+			again = now.Add(reportQuiet)
+			tell(ctx)
+		}
 	}
 }
 

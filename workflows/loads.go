@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -54,6 +55,8 @@ type loads struct {
 	reports  workflow.ReceiveChannel
 	orphan   bool
 	changed  bool
+	alarm    alarm
+	toldAt   time.Time
 }
 
 func (l *loads) self(ctx workflow.Context) contract.Parent {
@@ -137,10 +140,11 @@ func (l *loads) sum() contract.LoadsReport {
 }
 
 func (l *loads) tell(ctx workflow.Context, closed bool) {
-	if !l.changed && !closed {
+	now := workflow.Now(ctx)
+	if !l.changed && !closed && now.Before(l.toldAt.Add(reportQuiet)) {
 		return
 	}
-	l.changed = false
+	l.changed, l.toldAt = false, now
 	r := l.sum()
 	r.Closed = closed
 	err := workflow.SignalExternalWorkflow(ctx, l.in.Parent.ID, "", SigLoads, r).Get(ctx, nil)
@@ -168,10 +172,8 @@ func (l *loads) stopChildren(ctx workflow.Context) {
 // wait blocks until a message comes; each minute it tells the parent, so that
 // a parent that is gone is noticed.
 func (l *loads) wait(ctx workflow.Context, cancelled workflow.Channel) {
-	tctx, cancel := workflow.WithCancel(ctx)
-	defer cancel()
 	sel := workflow.NewSelector(ctx)
-	sel.AddFuture(workflow.NewTimer(tctx, reportQuiet), func(workflow.Future) { l.changed = true })
+	l.alarm.watch(ctx, sel, l.toldAt.Add(reportQuiet))
 	sel.AddReceive(l.controls, func(workflow.ReceiveChannel, bool) {})
 	sel.AddReceive(l.reports, func(workflow.ReceiveChannel, bool) {})
 	sel.AddReceive(cancelled, func(workflow.ReceiveChannel, bool) { l.orphan = true })

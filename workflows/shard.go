@@ -87,9 +87,7 @@ type shard struct {
 	reporting  workflow.Future
 	urgent     bool
 
-	timer       workflow.Future
-	timerAt     time.Time
-	timerCancel workflow.CancelFunc
+	alarm alarm
 }
 
 func newShard(ctx workflow.Context, in contract.ShardInput) *shard {
@@ -442,15 +440,13 @@ func (s *shard) wait(ctx workflow.Context, cancelled workflow.Channel) {
 	if !s.orphan {
 		sel.AddReceive(cancelled, func(workflow.ReceiveChannel, bool) { s.orphan = true })
 	}
-	s.setTimer(ctx)
-	sel.AddFuture(s.timer, func(workflow.Future) { s.timer = nil })
+	s.alarm.watch(ctx, sel, s.lookAt(ctx))
 	sel.Select(ctx)
 	s.now = workflow.Now(ctx)
 }
 
-// setTimer keeps one timer: an earlier wish replaces it, a later one lets it
-// fire and looks again, which costs fewer events than to cancel it.
-func (s *shard) setTimer(ctx workflow.Context) {
+// lookAt is when to look again, whatever happens until then.
+func (s *shard) lookAt(ctx workflow.Context) time.Time {
 	at := s.now.Add(reportQuiet)
 	if !s.orphan && s.reporting == nil {
 		at = s.reportedAt.Add(s.reportEvery())
@@ -465,15 +461,7 @@ func (s *shard) setTimer(ctx workflow.Context) {
 			at = earlier(at, s.askAt())
 		}
 	}
-	if s.timer != nil && !at.Before(s.timerAt) {
-		return
-	}
-	if s.timer != nil {
-		s.timerCancel()
-	}
-	tctx, cancel := workflow.WithCancel(ctx)
-	s.timerAt, s.timerCancel = at, cancel
-	s.timer = workflow.NewTimer(tctx, max(at.Sub(s.now), time.Millisecond))
+	return at
 }
 
 // close folds once more, so that the totals hold what the last batches did, and
