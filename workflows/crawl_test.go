@@ -30,6 +30,9 @@ type crawlTest struct {
 	started  []contract.ShardInput
 	controls []told // in order
 	limits   map[string]any
+	sink     string
+	drain    func(workflow.Context, contract.LoadsInput, contract.LoadsControl) error // by the loaders; nil: they are gone
+	logEnds  int
 	seeds    []contract.SeedInput
 	timers   int
 	final    contract.FinalizeInput
@@ -46,12 +49,13 @@ type told struct {
 }
 
 func newCrawlTest(t *testing.T, shards int) *crawlTest {
-	c := &crawlTest{TestWorkflowEnvironment: newEnvironment(), t: t, shards: shards, gone: -1, goneOnce: -1, limits: map[string]any{}}
+	c := &crawlTest{TestWorkflowEnvironment: newEnvironment(), t: t, shards: shards, gone: -1, goneOnce: -1, limits: map[string]any{}, sink: "none"}
 	c.SetOnTimerScheduledListener(func(string, time.Duration) { c.timers++ })
 	c.RegisterWorkflowWithOptions(CrawlWorkflow, workflow.RegisterOptions{Name: CrawlType})
 	// A child mocked by OnWorkflow would have to end before its parent learns
 	// that it has started, so the fake is a workflow in its own right.
 	c.RegisterWorkflowWithOptions(c.shard, workflow.RegisterOptions{Name: ShardType})
+	c.RegisterWorkflowWithOptions(c.loads, workflow.RegisterOptions{Name: LoadsType})
 	reg := func(name string, f any) { c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	reg(ActClear, func(contract.ClearInput) error { return nil })
 	reg(ActSeed, func(in contract.SeedInput) (contract.SeedResult, error) {
@@ -69,11 +73,38 @@ func newCrawlTest(t *testing.T, shards int) *crawlTest {
 		}
 		return r, nil
 	})
+	reg(ActLogEnds, func(contract.LogEndsInput) (contract.LogEndsResult, error) {
+		c.logEnds++
+		return contract.LogEndsResult{Ends: []int64{3, 4}}, nil
+	})
 	reg(ActFinalize, func(in contract.FinalizeInput) (*contract.Summary, error) {
 		c.final = in
-		return &contract.Summary{Crawl: in.Run.Crawl, Outcome: in.Outcome, Totals: in.Totals}, nil
+		return &contract.Summary{Crawl: in.Run.Crawl, Outcome: in.Outcome, Totals: in.Totals, Ledger: in.Ledger}, nil
 	})
 	return c
+}
+
+// loads plays a LoadsWorkflow until it is told to drain.
+func (c *crawlTest) loads(ctx workflow.Context, in contract.LoadsInput) error {
+	for c.drain != nil {
+		var control contract.LoadsControl
+		workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
+		if control.Drain {
+			return c.drain(ctx, in, control)
+		}
+	}
+	return nil
+}
+
+// drained is the report of loaders that have closed at the ends.
+func drained(parent contract.Parent, ends []int64) contract.LoadsReport {
+	r := contract.LoadsReport{Parent: parent, Closed: true}
+	for p, end := range ends {
+		r.Partitions = append(r.Partitions, contract.LoadReport{
+			Partition: p, Position: end, Ledger: contract.Ledger{Offsets: end, Loaded: end}, Closed: true,
+		})
+	}
+	return r
 }
 
 // shard plays a ShardWorkflow that does nothing until it is told to stop.
@@ -138,7 +169,7 @@ func (c *crawlTest) at(d time.Duration, f func()) { c.RegisterDelayedCallback(f,
 func (c *crawlTest) start(pages int64) {
 	c.limits["pages"] = pages
 	raw, err := json.Marshal(map[string]any{
-		"shards": c.shards, "sink": map[string]any{"kind": "none"}, "limits": c.limits,
+		"shards": c.shards, "sink": map[string]any{"kind": c.sink}, "limits": c.limits,
 		"politeness": map[string]any{"delay": "1s", "parallelism": 1},
 	})
 	require.NoError(c.t, err)
@@ -412,4 +443,84 @@ func TestUpdatesAreValidated(t *testing.T) {
 	c.at(2*time.Second, func() { c.idle(0, 5) })
 	c.start(0)
 	require.Equal(t, 2, rejected)
+}
+
+func TestLoadersDrainToTheEndsOfThePages(t *testing.T) {
+	c := newCrawlTest(t, 2)
+	c.sink, c.ends = "sqlite", []int64{5, 9}
+	c.drain = func(ctx workflow.Context, in contract.LoadsInput, control contract.LoadsControl) error {
+		for _, r := range c.controls {
+			require.True(t, r.Stop || r.Sequence < control.Sequence)
+		}
+		return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigLoads, drained(in.Parent, control.Ends)).Get(ctx, nil)
+	}
+	c.at(time.Second, func() { c.idle(0, 5); c.idle(1, 9) })
+	c.start(0)
+	require.Equal(t, contract.Ledger{Offsets: 7, Loaded: 7}, c.summary().Ledger)
+	require.Empty(t, c.final.Notes)
+}
+
+func TestCrawlEndsThoughItsLoadersAreGone(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.sink, c.ends = "sqlite", []int64{5}
+	c.at(time.Second, func() { c.idle(0, 5) })
+	c.start(0)
+	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+	require.Len(t, c.final.Notes, 1)
+	require.Contains(t, c.final.Notes[0], "loaders were gone")
+}
+
+// A long drain, with the sink away for days, is more than one history can hold.
+func TestDrainGoesOnInANewRun(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.SetDetachedChildWait(false)
+	c.sink = "sqlite"
+	c.drain = func(ctx workflow.Context, in contract.LoadsInput, control contract.LoadsControl) error {
+		c.SetContinueAsNewSuggested(true)
+		r := contract.LoadsReport{Parent: in.Parent}
+		return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigLoads, r).Get(ctx, nil)
+	}
+	c.at(time.Second, c.CancelWorkflow)
+	c.start(0)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, c.GetWorkflowError(), &next)
+	var in contract.CrawlInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+	require.Equal(t, contract.OutcomeCancelled, in.State.Outcome)
+
+	parent := c.parent
+	c = newCrawlTest(t, 1)
+	refused := 0
+	cb := &testsuite.TestUpdateCallback{OnAccept: func() { t.Error("accepted") }, OnReject: func(error) { refused++ }, OnComplete: func(any, error) {}}
+	c.OnSignalExternalWorkflow(mock.Anything, LoadsID("x"), mock.Anything, SigControl, mock.Anything).
+		Return(func(_, _, _, _ string, arg any) error {
+			require.Equal(t, []int64{3, 4}, arg.(contract.LoadsControl).Ends)
+			return nil
+		})
+	c.at(time.Second, func() { c.UpdateWorkflow(UpPause, "", cb) })
+	c.at(time.Hour, func() { c.SignalWorkflow(SigLoads, drained(parent, []int64{3, 4})) })
+	c.ExecuteWorkflow(CrawlType, in)
+	var cancelled *temporal.CanceledError
+	require.ErrorAs(t, c.GetWorkflowError(), &cancelled)
+	require.Equal(t, contract.OutcomeCancelled, c.final.Outcome)
+	require.Equal(t, int64(7), c.final.Ledger.Loaded)
+	require.Zero(t, c.logEnds, "the ends were decided before")
+	require.Equal(t, 1, refused)
+}
+
+func TestRateChangesTheSpecAndNothingElse(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.ends = []int64{5}
+	ok := &testsuite.TestUpdateCallback{OnAccept: func() {}, OnReject: func(err error) { t.Error(err) }, OnComplete: func(_ any, err error) { require.NoError(t, err) }}
+	c.at(time.Second, func() { c.UpdateWorkflow(UpSetRate, "", ok, contract.Rate{DelayMS: 250, Parallelism: 3}) })
+	c.at(10*time.Second, func() { c.idle(0, 5) })
+	c.start(0)
+	require.Len(t, c.seeds, 2)
+	var before, after map[string]any
+	require.NoError(t, json.Unmarshal(c.seeds[0].Spec, &before))
+	require.NoError(t, json.Unmarshal(c.seeds[1].Spec, &after))
+	require.Equal(t, map[string]any{"delay": "250ms", "parallelism": 3.0}, after["politeness"])
+	before["politeness"], after["politeness"] = nil, nil
+	require.Equal(t, before, after)
+	require.Equal(t, int64(2), c.controls[0].SpecAt, "the shards get the offset of the new spec")
 }
