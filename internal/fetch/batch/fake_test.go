@@ -259,15 +259,16 @@ func (u *setup) host() *contract.BatchHost { return &u.job.Batch.Hosts[0] }
 // prepare makes the plan and the runner.
 func (u *setup) prepare() {
 	u.t.Helper()
+	if u.runner == nil {
+		u.runner = NewRunner(u.log, Options{Recent: 10_000})
+	}
+	u.options.Dialed = u.runner.Dialed
 	plan, err := NewPlan(u.spec, u.options)
 	if err != nil {
 		u.t.Fatal(err)
 	}
 	u.t.Cleanup(plan.Close)
 	u.job.Plan = plan
-	if u.runner == nil {
-		u.runner = NewRunner(u.log, Options{Recent: 10_000})
-	}
 }
 
 func (u *setup) run(ctx context.Context) contract.FetchResult {

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -175,7 +176,7 @@ func (h *host) turn() *turn {
 	if t == nil {
 		return nil
 	}
-	if h.halted() || !x.out.ready(x.soft) {
+	if h.halted() || !x.runner.net.pass(x.soft) || !x.out.ready(x.soft) {
 		t.give()
 		return nil
 	}
@@ -213,7 +214,31 @@ func (h *host) request(t *turn, req *fetch.Request) *fetch.Result {
 	req.Sent = t.sent
 	x.used(h.pace.Delay())
 	x.sent.Add(1)
-	return x.plan.client.Do(x.requests, req)
+	return x.do(req)
+}
+
+// do makes the request; an answer shows that the network is there.
+func (x *run) do(req *fetch.Request) *fetch.Result {
+	res := x.plan.client.Do(x.requests, req)
+	if res.Err == nil {
+		x.runner.net.replied()
+	}
+	return res
+}
+
+// blames says whether a failure is the site's, not of our own network.
+func (x *run) blames(class fetch.Class) bool {
+	if class == fetch.ClassProtocol {
+		x.runner.net.replied()
+		return true
+	}
+	ctx, cancel := context.WithCancel(x.requests)
+	defer cancel()
+	defer context.AfterFunc(x.called, cancel)()
+	if class != fetch.ClassDNS && class != fetch.ClassConnect {
+		cancel() // it took its time already
+	}
+	return x.runner.net.blames(ctx)
 }
 
 // stateTry states the try before it is made, when its turn has come: the
@@ -247,6 +272,8 @@ func (h *host) settle(url string, item *contract.Item, res *fetch.Result) {
 		return // says nothing about the site: the locator stays due
 	case res.Class == fetch.ClassAddress, res.Class == fetch.ClassURL:
 		h.refuse(url, item, string(res.Class))
+	case res.Err != nil && !h.x.blames(res.Class):
+		return
 	case res.Err != nil:
 		h.fail(url, item, string(res.Class))
 	case res.Status == http.StatusTooManyRequests, res.Status == http.StatusServiceUnavailable:

@@ -110,6 +110,8 @@ func (h *host) judge(g *group, res *fetch.Result) (robots.Rules, bool) {
 		return rules, false
 	case res.Class == fetch.ClassAddress:
 		return rules, true // no request will leave: each locator is refused by its own dial
+	case res.Err != nil && !x.blames(res.Class):
+		return rules, false
 	case res.Err != nil:
 		h.blockForRules(robotsReason+": "+string(res.Class), nil)
 		return rules, false
@@ -175,12 +177,12 @@ func (h *host) askOnce(target string) (*fetch.Result, bool) {
 
 func (h *host) askAside(at string, req *fetch.Request) (*fetch.Result, bool) {
 	x := h.x
-	if !x.runner.side.wait(x.soft, at, max(h.pace.Delay(), sideGateFallback)) || !x.out.ready(x.soft) || !x.maySend() {
+	if !x.runner.side.wait(x.soft, at, max(h.pace.Delay(), sideGateFallback)) || !x.runner.net.pass(x.soft) || !x.out.ready(x.soft) || !x.maySend() {
 		return nil, false
 	}
 	req.Gate = x.job.Gate.MaySend
 	x.sent.Add(1)
-	return x.plan.client.Do(x.requests, req), true
+	return x.do(req), true
 }
 
 // redirectTarget is the canonical target of a redirect, "" if res is none.

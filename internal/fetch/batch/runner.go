@@ -47,6 +47,7 @@ type Runner struct {
 	rules  *rulesCache
 	side   *sideGate
 	slots  chan struct{}
+	net    *network
 }
 
 // NewRunner makes a runner over log.
@@ -63,8 +64,14 @@ func NewRunner(log Log, o Options) *Runner {
 	return &Runner{
 		log: log, recent: newRecent(o.Recent), rules: newRulesCache(o.Robots),
 		side: newSideGate(o.Robots), slots: make(chan struct{}, o.InFlight),
+		net: newNetwork(),
 	}
 }
+
+// Dialed is to be the fetch.Options.Dialed of all plans that run here: the
+// runner learns from it when this worker has lost its network. Then requests
+// wait, but for a probe now and then, and failures are not stated.
+func (r *Runner) Dialed(address string, err error) { r.net.dialed(address, err) }
 
 // Job is one Fetch.
 type Job struct {
@@ -89,7 +96,8 @@ type Job struct {
 // Run requests the batch. When ctx is cancelled it starts no more requests,
 // lets the running ones finish, flushes, and answers with what it did; what is
 // left over stays due. Its error means that a flush was not acknowledged until
-// HardEnd, so that nothing is known about the last of the facts.
+// HardEnd, so that nothing is known about the last of the facts, or that this
+// worker has lost its network and did nothing.
 func (r *Runner) Run(ctx context.Context, job Job) (contract.FetchResult, error) {
 	if job.HardEnd.IsZero() {
 		job.HardEnd = time.Now().Add(job.Batch.TimeBox + hardAfter)
@@ -101,7 +109,7 @@ func (r *Runner) Run(ctx context.Context, job Job) (contract.FetchResult, error)
 	requests, abort := context.WithCancel(hard)
 	defer abort()
 
-	x := &run{runner: r, job: job, plan: job.Plan, hard: hard, soft: soft, requests: requests, fall: func() { cancelSoft(); abort() }}
+	x := &run{runner: r, job: job, plan: job.Plan, hard: hard, soft: soft, requests: requests, called: ctx, fall: func() { cancelSoft(); abort() }}
 	x.gen = weburl.Hash(job.Run.Crawl + "\x00" + job.Run.Generation)
 	x.result = contract.FetchResult{Number: job.Batch.Number, Outcomes: map[string]int64{}}
 	x.out = newOutbox(r.log, place{job.Frontier, job.Shard}, r.recent, x.finishParcel)
@@ -130,7 +138,11 @@ func (r *Runner) Run(ctx context.Context, job Job) (contract.FetchResult, error)
 	if flushErr != nil {
 		return contract.FetchResult{}, fmt.Errorf("batch %d of shard %d: %w", job.Batch.Number, job.Shard, flushErr)
 	}
-	return x.answer(ctx), nil
+	res := x.answer(ctx)
+	if x.done.Load() == 0 && res.LeftOver > 0 && !res.Drained && r.net.isLost() {
+		return contract.FetchResult{}, fmt.Errorf("batch %d of shard %d: %w", job.Batch.Number, job.Shard, errNetwork)
+	}
+	return res, nil
 }
 
 // run is the state of one Run.
@@ -143,6 +155,7 @@ type run struct {
 	hard     context.Context // for flushes
 	soft     context.Context // ends when no request may start any more
 	requests context.Context // ends when running requests are aborted
+	called   context.Context // ends when the batch is to drain
 	fall     func()
 
 	out *outbox
