@@ -172,7 +172,7 @@ func TestLostNetwork(t *testing.T) {
 			u.spec.Seeds.URLs = []string{"http://site.test/"}
 			u.spec.Politeness.Robots = c.robots
 			u.spec.Limits.HostErrors = 2
-			u.host().Host = "site.test"
+			u.host().Host, u.host().Parallelism = "site.test", 1
 			u.job.Batch.TimeBox = 200 * time.Millisecond
 			u.options.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, errNoRoute
@@ -186,6 +186,9 @@ func TestLostNetwork(t *testing.T) {
 			if c.known {
 				if e := u.log.all(); len(e) != 0 || !errors.Is(err, errNetwork) {
 					t.Errorf("stated %+v, error %v", e, err)
+				}
+				if n := u.job.Plan.Client().Requests(); n != 1 {
+					t.Errorf("%d requests on a lost network, want one", n)
 				}
 				return
 			}
@@ -202,12 +205,21 @@ func TestLostNetwork(t *testing.T) {
 	}
 }
 
-// Dials of a plan reach the runner.
-func TestDialsAreWatched(t *testing.T) {
+// Dials of a plan reach the runner, and so do answers over connections that
+// are older than the doubt.
+func TestRepliesAreWatched(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
 	u := newSetup(t, s, "/1")
-	u.run(t.Context())
-	if _, ok := u.runner.net.answered[s.host]; !ok {
-		t.Errorf("%v, want %s", u.runner.net.answered, s.host)
+	u.prepare()
+	for i := range 2 {
+		if _, err := u.runner.Run(t.Context(), u.job); err != nil {
+			t.Fatal(err)
+		}
+		n := u.runner.net
+		if _, ok := n.answered[s.host]; ok != (i == 0) || n.missed {
+			t.Errorf("run %d: answered %v, missed %v", i, n.answered, n.missed)
+		}
+		clear(n.answered)
+		n.silent, n.missed = time.Now(), true
 	}
 }
