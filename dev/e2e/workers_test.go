@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,6 +112,39 @@ func TestWorkerDiesInTheMiddle(t *testing.T) {
 		t.Errorf("%d pages were requested twice, want at most %d: %v", twice, inFlight, l.repeated(20))
 	}
 	l.resumed(killed, 60*time.Second)
+	l.polite(delay)
+}
+
+// A worker that sleeps while its batches go to another one must let go of them
+// when it wakes up: its fence has fallen.
+func TestWorkerSleepsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, 2, spreadWeb(12, 300))
+	starter := l.crawl("--shards", "8", "--delay", delay.String())
+	l.fetched(600)
+	l.spread(2)
+	l.workers[0].Signal(syscall.SIGSTOP)
+	now := func() time.Duration { return time.Since(l.web.Log().Began()) }
+	asleep := now()
+	l.until("a request to every host after a worker fell asleep", time.Minute, func() bool {
+		for host := range l.web.Config().Hosts {
+			if l.web.Log().HostStats(host).LastStart < asleep+time.Second {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("all hosts are requested again %s after a worker fell asleep", (now() - asleep).Round(time.Millisecond))
+	if n := l.stats().Pages; n >= int64(l.reach.Requested()) {
+		t.Fatalf("the crawl was over (%d pages) before the worker could wake up: the web is too small", n)
+	}
+	twice := l.stats().Duplicates
+	l.workers[0].Signal(syscall.SIGCONT)
+	l.complete(l.summary(starter, 0))
+	t.Logf("%d pages were requested twice, %d of them after it woke up", l.stats().Duplicates, l.stats().Duplicates-twice)
+	if inFlight := int64(l.web.Config().Hosts) * int64(2*time.Second/delay); l.stats().Duplicates > inFlight {
+		t.Errorf("%d pages were requested twice, want at most %d: %v", l.stats().Duplicates, inFlight, l.repeated(20))
+	}
 	l.polite(delay)
 }
 
