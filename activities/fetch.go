@@ -72,7 +72,7 @@ func (a *Activities) planOf(ctx context.Context, run contract.Run) (*plan, error
 	defer a.plans.mu.Unlock()
 	p := a.plans.m[key]
 	if p == nil {
-		compiled, err := batch.NewPlan(s, fetch.Options{})
+		compiled, err := batch.NewPlan(s, fetch.Options{Dialed: a.runner.Dialed})
 		if err != nil {
 			return nil, err
 		}

@@ -43,8 +43,12 @@ func TestCheckOp(t *testing.T) {
 		}
 	}
 	for _, bad := range []sink.Op{
-		{Doc: doc}, {ID: strings.Repeat("x", 513), Doc: doc}, {ID: "\xff", Doc: doc}, {ID: "a", Version: -1, Doc: doc},
-		{ID: "a"}, {ID: "a", Delete: true, Doc: doc},
+		{Doc: doc},
+		{ID: strings.Repeat("x", 513), Doc: doc},
+		{ID: "\xff", Doc: doc},
+		{ID: "a", Version: -1, Doc: doc},
+		{ID: "a"},
+		{ID: "a", Delete: true, Doc: doc},
 	} {
 		if sink.CheckOp(bad) == nil {
 			t.Errorf("%.20q v%d was accepted", bad.ID, bad.Version)

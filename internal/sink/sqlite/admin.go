@@ -156,7 +156,7 @@ func (a *Admin) pointAlias(alias, index string) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(tmp.Name())
+			_ = os.Remove(tmp.Name())
 			err = fmt.Errorf("point alias %q at %q: %w", alias, index, err)
 		}
 	}()
