@@ -730,7 +730,7 @@ func BenchmarkFoldDiscovered(b *testing.B) {
 func BenchmarkDeal(b *testing.B) {
 	for _, delay := range []time.Duration{0, time.Second} {
 		b.Run(fmt.Sprint("delay=", delay), func(b *testing.B) {
-			s := New(Options{Depth: -1, Delay: delay, Parallelism: 8, IgnoreRobots: true, ScratchDir: b.TempDir()})
+			s := New(Options{Depth: -1, Delay: delay, Parallelism: 8, IgnoreRobots: true, FirstSpec: true, ScratchDir: b.TempDir()})
 			defer s.Close()
 			for i := range 1_000_000 {
 				if err := fold(s, int64(i), Discovered{URL: fmt.Sprintf("http://host%d.example/%d", i%100_000, i)}); err != nil {

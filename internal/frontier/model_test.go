@@ -358,6 +358,7 @@ func drawOptions(t *rapid.T) Options {
 		BatchLocators: rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "batch"),
 		WindowURLs:    rapid.SampledFrom([]int{-1, 0, 1, 4}).Draw(t, "window"),
 		IgnoreRobots:  rapid.Bool().Draw(t, "ignore robots"),
+		FirstSpec:     rapid.Bool().Draw(t, "first spec"),
 	}
 	if rapid.Bool().Draw(t, "continuous") {
 		o.Horizon = at(epoch + 60_000)
