@@ -194,7 +194,7 @@ func (a *Activities) freshState(o *ownedShard, in contract.ExpandInput, s *spec.
 		Shard: in.Shard, Shards: in.Run.Shards, Depth: s.Scope.Depth, Tries: s.Limits.Tries,
 		HostErrors: s.Limits.HostErrors, PagesPerHost: s.Limits.PagesPerHost,
 		Delay: s.Politeness.Delay.Std(), Parallelism: s.Politeness.Parallelism, ScratchDir: dir,
-		IgnoreRobots: !s.Politeness.Robots,
+		IgnoreRobots: !s.Politeness.Robots, FirstSpec: in.Run.SpecAt == 0,
 	}), in.Run.SpecAt
 	return nil
 }

@@ -62,10 +62,12 @@ func (s *slots) silent(batch []int, now time.Time, counted bool) {
 	}
 }
 
-// unused closes the slots of a Fetch that no worker ever began.
+// unused closes the slots of a Fetch that no worker ever began. They may have
+// been careful, and nobody has waited since.
 func (s *slots) unused(batch []int) {
 	for _, slot := range batch {
 		delete(s.open, slot)
+		s.careful = set1(s.careful, slot)
 	}
 }
 
