@@ -58,7 +58,8 @@ func TestHostThatNeverAnswers(t *testing.T) {
 	if s.Totals.Parked != 1 || sum(s.Totals.GivenUp) != 2 {
 		t.Errorf("%d hosts parked, given up %v; want the silent host parked and its two locators given up", s.Totals.Parked, s.Totals.GivenUp)
 	}
-	b.spent(b.summary(budgeted, 0), 60)
+	// Whether the silent host is given up before depends on who is first.
+	b.spent(b.summary(budgeted, 0, 3), 60)
 }
 
 func sum(counts map[string]int64) (n int64) {
