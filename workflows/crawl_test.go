@@ -37,6 +37,7 @@ type crawlTest struct {
 	timers   int
 	final    contract.FinalizeInput
 	gone     int // this shard ends without a word; -1: none
+	deaf     int // so many orders to stop get lost
 	goneOnce int // this shard's first run ends without a word; -1: none
 	sequence int64
 	parent   contract.Parent
@@ -121,6 +122,10 @@ func (c *crawlTest) shard(ctx workflow.Context, in contract.ShardInput) error {
 		var control contract.ShardControl
 		workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
 		c.controls = append(c.controls, told{control, in.Shard})
+		if control.Stop && c.deaf > 0 {
+			c.deaf--
+			continue
+		}
 		if control.Stop {
 			c.sequence++
 			return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigReport, contract.ShardReport{
@@ -523,4 +528,32 @@ func TestRateChangesTheSpecAndNothingElse(t *testing.T) {
 	before["politeness"], after["politeness"] = nil, nil
 	require.Equal(t, before, after)
 	require.Equal(t, int64(2), c.controls[0].SpecAt, "the shards get the offset of the new spec")
+}
+
+func TestStopIsRepeatedUntilTheShardsHaveClosed(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.deaf = 3
+	begun := c.Now()
+	c.at(time.Second, c.CancelWorkflow)
+	c.start(0)
+	require.Equal(t, contract.OutcomeCancelled, c.final.Outcome)
+	require.WithinDuration(t, begun.Add(3*reportQuiet), c.Now(), 10*time.Second)
+}
+
+func TestCancelEndsAPause(t *testing.T) {
+	c := newCrawlTest(t, 1)
+	c.sink = "sqlite"
+	var last contract.LoadsControl
+	c.drain = func(ctx workflow.Context, in contract.LoadsInput, control contract.LoadsControl) error {
+		last = control
+		return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigLoads, drained(in.Parent, control.Ends)).Get(ctx, nil)
+	}
+	ok := &testsuite.TestUpdateCallback{OnAccept: func() {}, OnReject: func(err error) { t.Error(err) }, OnComplete: func(any, error) {}}
+	c.at(time.Second, func() { c.UpdateWorkflow(UpPause, "", ok) })
+	c.at(time.Minute, c.CancelWorkflow)
+	c.start(0)
+	require.True(t, c.controls[0].Paused)
+	stop := c.controls[len(c.controls)-1]
+	require.True(t, stop.Stop && !stop.Paused)
+	require.True(t, last.Drain && !last.Paused, "paused loaders would never reach the ends")
 }

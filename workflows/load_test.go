@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,13 +20,14 @@ import (
 // loadTest runs a LoadWorkflow; load plays the worker.
 type loadTest struct {
 	*testsuite.TestWorkflowEnvironment
-	t       *testing.T
-	in      contract.LoadWorkflowInput
-	slices  []contract.LoadInput
-	sliceAt []time.Time
-	load    func(in contract.LoadInput) (contract.LoadResult, error)
-	reports []contract.LoadReport
-	gone    bool
+	sync.Mutex // of slices: one that was cancelled may still run
+	t          *testing.T
+	in         contract.LoadWorkflowInput
+	slices     []contract.LoadInput
+	sliceAt    []time.Time
+	load       func(in contract.LoadInput) (contract.LoadResult, error)
+	reports    []contract.LoadReport
+	gone       bool
 }
 
 func newLoadTest(t *testing.T) *loadTest {
@@ -38,8 +40,11 @@ func newLoadTest(t *testing.T) *loadTest {
 	l.load = l.loadTen
 	l.RegisterWorkflowWithOptions(LoadWorkflow, workflow.RegisterOptions{Name: LoadType})
 	l.RegisterActivityWithOptions(func(_ context.Context, in contract.LoadInput) (contract.LoadResult, error) {
+		l.Lock()
 		l.slices, l.sliceAt = append(l.slices, in), append(l.sliceAt, l.Now())
-		if len(l.slices) > 500 {
+		spins := len(l.slices) > 500
+		l.Unlock()
+		if spins {
 			panic("the loader spins")
 		}
 		return l.load(in)
@@ -184,6 +189,27 @@ func TestIdleLoaderWaitsLongerAndLonger(t *testing.T) {
 	require.Equal(t, loadIdleMin, l.slices[0].IdleWait)
 	require.Equal(t, 2*loadIdleMin, l.slices[1].IdleWait)
 	require.Equal(t, loadIdleMax, l.slices[9].IdleWait)
+}
+
+func TestDrainEndsTheSliceUnderWay(t *testing.T) {
+	l := newLoadTest(t)
+	next, dropped := make(chan bool), false
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		if in.Until >= 0 {
+			close(next)
+			return l.loadTen(in)
+		}
+		l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1, Drain: true, Ends: []int64{0, 10}})
+		select {
+		case <-next:
+			dropped = true
+		case <-time.After(2 * time.Second):
+		}
+		return idleSlice(in), nil
+	}
+	l.start()
+	require.True(t, dropped, "it waited for pages that cannot come")
+	require.Equal(t, int64(10), l.last().Position)
 }
 
 func TestOrphanedLoaderEnds(t *testing.T) {

@@ -24,7 +24,8 @@ type loadsTest struct {
 	cancelled []string // ids of loaders
 	reports   []contract.LoadsReport
 	gone      bool
-	zombie    bool // a loader also reports for a partition of another run
+	zombie    bool // told to drain, the loaders report for another run
+	quitter   bool // the first loader of partition 1 ends without a word
 }
 
 func newLoadsTest(t *testing.T) *loadsTest {
@@ -57,26 +58,35 @@ func newLoadsTest(t *testing.T) *loadsTest {
 // loader plays a LoadWorkflow: told to drain, it says that it has.
 func (l *loadsTest) loader(ctx workflow.Context, in contract.LoadWorkflowInput) error {
 	l.loaders = append(l.loaders, in)
-	report := func(parent contract.Parent, r contract.LoadReport) error {
-		r.Parent, r.Partition = parent, in.Partition
-		return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigReport, r).Get(ctx, nil)
+	if l.quitter && in.Partition == 1 && len(l.loaders) <= 3 {
+		return nil
+	}
+	if in.Control.Drain {
+		return l.drained(ctx, in, in.Control)
 	}
 	for {
 		var control contract.LoadsControl
 		workflow.GetSignalChannel(ctx, SigControl).Receive(ctx, &control)
 		l.controls[in.Partition] = append(l.controls[in.Partition], control)
-		if !control.Drain {
-			continue
+		if control.Drain && !l.zombie {
+			return l.drained(ctx, in, control)
 		}
-		if l.zombie {
-			if err := report(contract.Parent{First: "another run"}, contract.LoadReport{Closed: true}); err != nil {
+		if control.Drain {
+			r := contract.LoadReport{Parent: contract.Parent{First: "another run"}, Partition: in.Partition, Closed: true}
+			if err := workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigReport, r).Get(ctx, nil); err != nil {
 				return err
 			}
-			continue
 		}
-		end := control.Ends[in.Partition]
-		return report(in.Parent, contract.LoadReport{Position: end, Ledger: contract.Ledger{Offsets: end, Loaded: end}, Closed: true})
 	}
+}
+
+// drained reports that a loader has closed at its end.
+func (l *loadsTest) drained(ctx workflow.Context, in contract.LoadWorkflowInput, control contract.LoadsControl) error {
+	end := control.Ends[in.Partition]
+	return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigReport, contract.LoadReport{
+		Parent: in.Parent, Partition: in.Partition, Position: end,
+		Ledger: contract.Ledger{Offsets: end, Loaded: end}, Closed: true,
+	}).Get(ctx, nil)
 }
 
 func (l *loadsTest) tell(d time.Duration, c contract.LoadsControl) {
@@ -197,5 +207,16 @@ func TestLoadersGoOnInANewRun(t *testing.T) {
 	}, time.Second)
 	l.start()
 	require.Empty(t, l.loaders, "its loaders still run")
+	require.True(t, l.reports[len(l.reports)-1].Closed)
+}
+
+func TestLoaderThatIsGoneIsStartedAgain(t *testing.T) {
+	l := newLoadsTest(t)
+	l.quitter = true
+	l.drainAt(time.Minute)
+	l.start()
+	require.Len(t, l.loaders, 4)
+	require.Equal(t, 1, l.loaders[3].Partition)
+	require.True(t, l.loaders[3].Control.Drain, "it knows at once what the others were told")
 	require.True(t, l.reports[len(l.reports)-1].Closed)
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -84,6 +85,13 @@ func (s *shardTest) start() {
 	require.NoError(s.t, s.GetWorkflowError())
 }
 
+// turned waits, in an activity, until the workflow has seen what was sent.
+func (s *shardTest) turned() {
+	seen := make(chan bool)
+	s.RegisterDelayedCallback(func() { close(seen) }, 0)
+	<-seen
+}
+
 // starvedOf are the grants of which the shard reported that it starves.
 func (s *shardTest) starvedOf() (grants []int64) {
 	for _, r := range s.reports {
@@ -92,6 +100,14 @@ func (s *shardTest) starvedOf() (grants []int64) {
 		}
 	}
 	return grants
+}
+
+func (s *shardTest) troubles() string {
+	var all []string
+	for _, r := range s.reports {
+		all = append(all, r.Trouble)
+	}
+	return strings.Join(all, "\n")
 }
 
 func batchOf(number int64, slots ...int) contract.ExpandResult {
@@ -237,6 +253,8 @@ func TestShardGoesOnInANewRunWithNothingOpen(t *testing.T) {
 	}
 	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
 		s.SetContinueAsNewSuggested(true)
+		s.SignalWorkflow(SigControl, contract.ShardControl{}) // foreign, but the loop turns
+		s.turned()
 		return contract.FetchResult{LongestDelay: time.Minute}, nil
 	}
 	s.ExecuteWorkflow(ShardType, s.in)
@@ -369,4 +387,99 @@ func TestShardStarvesOfAGrantOnlyOnceAnExpandHasSeenIt(t *testing.T) {
 	s.start()
 	require.Contains(t, s.starvedOf(), int64(1))
 	require.NotContains(t, s.starvedOf(), int64(2))
+}
+
+func TestShardThatIsMovedIsAcquiredAgain(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(contract.ExpandInput) (contract.ExpandResult, error) {
+		if len(s.expands) == 2 {
+			return contract.ExpandResult{Verdict: contract.VerdictMove}, nil
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 1, Totals: contract.Totals{Fetched: 5}}, nil
+	}
+	s.stopAt(10 * time.Second)
+	s.start()
+	require.Equal(t, 2, s.acquired)
+	for _, r := range s.reports {
+		require.False(t, r.State == contract.ShardIdle && r.Totals.Fetched == 0, "who moves a shard folds nothing")
+	}
+}
+
+func TestBatchThatNobodyTookIsNoLoss(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		if in.Number == 1 {
+			return batchOf(1, 9), nil
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 1}, nil
+	}
+	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
+		return contract.FetchResult{}, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
+	}
+	s.stopAt(20 * time.Second)
+	s.start()
+	last := s.expands[len(s.expands)-1]
+	require.Empty(t, last.Lost)
+	require.True(t, has(last.Careful, 9), "it may have been careful, and nobody waited")
+	require.Contains(t, s.troubles(), "no worker took the batch")
+}
+
+func TestOpenBatchesAreBoundedAndTheirSlotsBusy(t *testing.T) {
+	s := newShardTest(t)
+	s.in.Control.Grant = contract.Grant{Number: 1, Total: 1000}
+	full := make(chan bool)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		busy := 0
+		for slot := range maxOpenBatches {
+			if has(in.Busy, slot) {
+				busy++
+			}
+		}
+		if busy != in.OpenBatches || in.OpenLocators != int64(3*in.OpenBatches) {
+			t.Errorf("%d batches open: %d slots busy, %d locators", in.OpenBatches, busy, in.OpenLocators)
+		}
+		if in.Number > maxOpenBatches {
+			return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+		}
+		r := batchOf(in.Number, int(in.Number-1))
+		r.More = true
+		return r, nil
+	}
+	var open int
+	s.fetch = func(in contract.FetchInput) (contract.FetchResult, error) {
+		s.Lock()
+		if open++; open == maxOpenBatches {
+			close(full)
+		}
+		s.Unlock()
+		<-full
+		s.SignalWorkflow(SigControl, contract.ShardControl{}) // foreign, but the loop turns
+		s.turned()
+		return contract.FetchResult{}, nil
+	}
+	s.stopAt(time.Minute)
+	s.start()
+	for _, in := range s.expands {
+		require.Less(t, in.OpenBatches, maxOpenBatches)
+	}
+}
+
+func TestLostTailIsReportedEverAfter(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: int64(len(s.expands)), LostTail: len(s.expands) == 1}, nil
+	}
+	s.stopAt(10 * time.Second)
+	s.start()
+	require.True(t, s.reports[len(s.reports)-1].LostTail)
+}
+
+func TestCancelledShardDrainsAndEnds(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(contract.ExpandInput) (contract.ExpandResult, error) {
+		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 1}, nil
+	}
+	s.RegisterDelayedCallback(s.CancelWorkflow, 5*time.Second)
+	s.start()
+	require.NotEqual(t, contract.ShardClosed, s.reports[len(s.reports)-1].State, "the parent did not ask for it")
 }
