@@ -22,7 +22,7 @@ import (
 const (
 	startTimeout = 60 * time.Second // of a program
 	crawlTimeout = 4 * time.Minute  // of the longest crawl here
-	pollEvery    = 50 * time.Millisecond
+	pollEvery    = 10 * time.Millisecond
 	stopGrace    = 90 * time.Second // of a worker
 )
 

@@ -16,18 +16,22 @@ import (
 // Seeds that come when a crawl is about to end are either refused or fetched.
 func TestSeedsAtTheEnd(t *testing.T) {
 	t.Parallel()
-	const crawls, most = 8, 12
+	const crawls, most = 8, 6
 	l := newLine(t, 1, web.Config{Seed: 14, PagesPerHost: 1000, Size: 1 << 10})
 	late := 0
 	for n := range crawls {
 		l.name = "late-" + strconv.Itoa(n)
 		l.web.Log().Reset()
 		starter := l.crawl("--delay", "0s", "--depth", "0", "--shards", "2")
-		l.fetched(1)
 		accepted := 0
 		for i := 1; i <= most; i++ {
-			// Each time a little later after the last page, to meet every phase.
-			l.after(time.Duration((n*most+i)*97%550) * time.Millisecond)
+			// Some time after the last page, to meet every phase of the end.
+			l.fetched(int64(i))
+			end := 110 // milliseconds that it takes, more or less
+			if i > 1 {
+				end = 450 // shards wait inside of Expand now
+			}
+			l.after(time.Duration((n*31+i*97)%end) * time.Millisecond)
 			if err := l.addSeed(web.Ref{Page: i}); err != nil {
 				t.Logf("crawl %d: seed %d refused: %v", n, i, err)
 				break
