@@ -18,9 +18,12 @@ import (
 // Bounds of the waits that a failure leads to.
 const (
 	retryAfterMost = time.Hour // a Retry-After beyond it is cut
-	backoffFirst   = 5 * time.Second
-	backoffMost    = 5 * time.Minute // of a locator; of a host retryAfterMost
-	maxResends     = 2               // per locator, when reused connections break
+	// silentMost is for a host that gives no answer at all: to ask it once a
+	// minute is no burden, and a crawl of it ends in minutes.
+	silentMost   = time.Minute
+	backoffFirst = 5 * time.Second
+	backoffMost  = 5 * time.Minute // of a locator; of a host retryAfterMost
+	maxResends   = 2               // per locator, when reused connections break
 )
 
 // host is the work for one politeness key: its gate, its streak, and the
@@ -354,7 +357,11 @@ func (h *host) block(reason string, head http.Header) (until time.Time) {
 	}
 	wait, told := retryAfter(head, x.job.Now())
 	if !told {
-		wait = backoff(streak-1, retryAfterMost)
+		most := retryAfterMost
+		if head == nil {
+			most = silentMost
+		}
+		wait = backoff(streak-1, most)
 	}
 	now := x.job.Now()
 	h.mu.Lock()
