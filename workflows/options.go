@@ -25,7 +25,9 @@ const (
 	expandQueued    = 10 * time.Second
 	expandTotal     = 15 * time.Minute // a fold of the whole log at a cold start
 
-	reportOpen  = 10 * time.Second // reports while a batch is open
+	reportSoon  = 2 * time.Second  // the first reports of a shard, while a batch is open
+	reportsSoon = 20               // how many of them
+	reportOpen  = 10 * time.Second // later reports while a batch is open
 	reportQuiet = time.Minute      // else
 	silence     = 3 * reportQuiet  // of a shard, after which it is looked for
 	askAgain    = 2 * time.Second  // Expand, when nothing else asks for it

@@ -391,13 +391,16 @@ func (s *shard) report(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, s.details())
 }
 
-// reportEvery is short for the first reports of a shard, so that a small crawl
-// shows its progress.
+// reportEvery is short for the first reports of a shard, so that people see a
+// small crawl move.
 func (s *shard) reportEvery() time.Duration {
-	if len(s.batches) > 0 {
-		return min(time.Second<<min(s.reports, 4), reportOpen)
+	switch {
+	case len(s.batches) == 0:
+		return reportQuiet
+	case s.reports < reportsSoon:
+		return reportSoon
 	}
-	return reportQuiet
+	return reportOpen
 }
 
 func (s *shard) reportNow(state string) contract.ShardReport {

@@ -59,14 +59,14 @@ func (c *crawl) trouble() (lines []string) {
 	return lines
 }
 
-// measure keeps the rate of late, over at least five seconds.
+// measure keeps the rate of late, over at least two seconds.
 func (c *crawl) measure(ctx workflow.Context) {
 	now, fetched := workflow.Now(ctx), c.totals().Fetched
 	if c.rateAt.IsZero() {
 		c.rateAt, c.rateOf = now, fetched
 		return
 	}
-	if d := now.Sub(c.rateAt); d >= 5*time.Second {
+	if d := now.Sub(c.rateAt); d >= 2*time.Second {
 		c.rate = float64(fetched-c.rateOf) / d.Seconds()
 		c.rateAt, c.rateOf = now, fetched
 	}
