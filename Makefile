@@ -86,8 +86,22 @@ size: build ## Refuse a worker or starter of 40 MB or more
 		if [ $$n -ge $(MAX_BINARY) ]; then echo "$$f is too large: the limit is $(MAX_BINARY) bytes"; exit 1; fi; \
 	done
 
+PAGES ?= 20000
+ROUNDS ?= 3
+CONTENDERS ?=
+
 .PHONY: bench
-bench: ## Run the Go benchmarks of the main module
+bench: build build-dev build-bench ## Measure trawl beside other crawlers (PAGES, ROUNDS, CONTENDERS=a,b)
+	bin/bench -bin bin -pages $(PAGES) -rounds $(ROUNDS) -only '$(CONTENDERS)' -json dist/bench.json
+
+.PHONY: build-bench
+build-bench: ## Build the site server, the contenders and the benchmark
+	CGO_ENABLED=0 go build -trimpath -o bin/webserver ./bench/cmd/webserver
+	CGO_ENABLED=0 go build -trimpath -o bin/contender ./bench/cmd/contender
+	CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench/cmd/bench
+
+.PHONY: microbench
+microbench: ## Run the Go benchmarks of the main module
 	go test -run '^$$' -bench . ./...
 
 .PHONY: clean
