@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -98,6 +99,7 @@ func Measure(ctx context.Context, c Config) (r *Report, err error) {
 	defer func() { err = errors.Join(err, server.stop()) }()
 	r = &Report{
 		Began: time.Now().UTC(), CPUs: runtime.NumCPU(), Go: runtime.Version(),
+		Version: version(ctx, c.Bin), Load: loadBefore(),
 		Site: command, Rounds: c.Rounds, Contenders: contenders,
 	}
 	for round := range c.Rounds {
@@ -112,6 +114,26 @@ func Measure(ctx context.Context, c Config) (r *Report, err error) {
 		}
 	}
 	return r, nil
+}
+
+// version of the trawl that is measured.
+func version(ctx context.Context, bin string) string {
+	out, err := exec.CommandContext(ctx, filepath.Join(bin, "starter"), "version").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// loadBefore is the load of the machine before anything is measured: a table
+// from a busy machine can be told from others.
+func loadBefore() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	f := strings.Fields(string(text))
+	if err != nil || len(f) < 3 {
+		return "unknown"
+	}
+	return strings.Join(f[:3], " ")
 }
 
 // one run: a contender that fails is wrong, and the benchmark goes on; only

@@ -16,7 +16,9 @@ type Report struct {
 	Began      time.Time   `json:"began"`
 	CPUs       int         `json:"cpus"`
 	Go         string      `json:"go"`
-	Site       []string    `json:"site"` // command of the site server
+	Version    string      `json:"version"`     // of starter
+	Load       string      `json:"load_before"` // of the machine, over 1, 5 and 15 minutes
+	Site       []string    `json:"site"`        // command of the site server
 	Rounds     int         `json:"rounds"`
 	Contenders []Contender `json:"contenders"`
 	Runs       []Run       `json:"runs"`
@@ -137,7 +139,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // WriteText writes the report for people: commands, table, ratios, complaints.
 func (r *Report) WriteText(w io.Writer) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s, %d CPUs, %s, %d rounds; site: %s\n\n", r.Began.Format(time.DateOnly), r.CPUs, r.Go, r.Rounds, strings.Join(r.Site, " "))
+	fmt.Fprintf(b, "%s, %s, %d CPUs, load before %s, %s, %d rounds; site: %s\n\n",
+		r.Began.Format(time.DateOnly), r.Version, r.CPUs, r.Load, r.Go, r.Rounds, strings.Join(r.Site, " "))
 	r.commands(b)
 	if err := r.table(b); err != nil {
 		return err
