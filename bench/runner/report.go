@@ -139,8 +139,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // WriteText writes the report for people: commands, table, ratios, complaints.
 func (r *Report) WriteText(w io.Writer) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s, %s, %d CPUs, load before %s, %s, %d rounds; site: %s\n\n",
-		r.Began.Format(time.DateOnly), r.Version, r.CPUs, r.Load, r.Go, r.Rounds, strings.Join(r.Site, " "))
+	fmt.Fprintf(b, "%s, %s, %d CPUs, load before %s, %d rounds; site: %s\n\n",
+		r.Began.Format(time.DateOnly), r.Version, r.CPUs, r.Load, r.Rounds, strings.Join(r.Site, " "))
 	r.commands(b)
 	if err := r.table(b); err != nil {
 		return err
