@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		Use:   "worker",
 		Short: "run workflows and activities of trawl until SIGTERM; a second signal exits at once",
 		Long: "worker takes work from Temporal: seeding, folding shards, fetching, loading.\n" +
-			"It is configured by environment variables only:\n\n" + settings.Reference(),
+			"It is configured by environment variables only:\n\n" + variables(),
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(*cobra.Command, []string) error { return serve(ctx, environ, stderr) },
 	}
@@ -45,6 +46,19 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return cmd.Execute()
 }
 
+// variables is the table of the environment for the help text.
+func variables() string {
+	var b strings.Builder
+	for _, v := range settings.Table() {
+		fmt.Fprintf(&b, "  %s\n      %s", v.Name, v.Doc)
+		if v.Default != "" {
+			fmt.Fprintf(&b, " Default: %s.", v.Default)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
 // serve waits for the servers, works, and drains.
 func serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	env := settings.Env(environ)
@@ -52,10 +66,10 @@ func serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(stderr, conf.LogLevel)
-	for _, name := range settings.Unknown(environ) {
-		log.Warn("unknown variable is ignored", "variable", name)
+	if unknown := settings.Unknown(environ); len(unknown) > 0 {
+		return fmt.Errorf("unknown variables %s: see worker --help for those that exist", strings.Join(unknown, ", "))
 	}
+	log := newLogger(stderr, conf.LogLevel)
 	health, err := listen(conf.HTTPAddr, conf.HTTPAddrGiven)
 	if err != nil {
 		return err
