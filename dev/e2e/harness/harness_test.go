@@ -40,12 +40,12 @@ func TestWaitStdoutSeesLinesAsTheyCome(t *testing.T) {
 }
 
 func TestStopAndKill(t *testing.T) {
-	trap := StartProcess(t, "sh", shell, nil, "-c", `trap 'exit 7' TERM; echo up; while :; do read -r x; done < /dev/zero`)
+	trap := StartProcess(t, "sh", shell, nil, "-c", `trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done`)
 	trap.WaitStdout("up", time.Minute)
 	if code := trap.Stop(time.Minute); code != 7 {
 		t.Errorf("exit code after SIGTERM: %d, want 7", code)
 	}
-	p := StartProcess(t, "sh", shell, nil, "-c", `trap '' TERM; echo up; while :; do read -r x; done < /dev/zero`)
+	p := StartProcess(t, "sh", shell, nil, "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)
 	p.WaitStdout("up", time.Minute)
 	p.Kill()
 	if code := p.Wait(time.Minute); code != -1 {
