@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -147,6 +148,8 @@ func (c Config) one(ctx context.Context, x Contender, at site) (run Run, err err
 	if err := at.reset(ctx); err != nil {
 		return run, err
 	}
+	// What the one before has left to be written must not slow this one.
+	syscall.Sync()
 	limited, cancel := context.WithTimeout(ctx, c.Limit)
 	defer cancel()
 	m, failed := c.run(limited, x, at.Root, dir)
