@@ -231,3 +231,20 @@ func TestWaitingExpandGivesWayToALaterOne(t *testing.T) {
 	first.mu.Unlock()
 	<-taken
 }
+
+// A batch that ends without any fact (its worker died) is simply dealt again:
+// the shard is not idle, so no census can finish the crawl without it.
+func TestBatchThatEndsWithoutFactsIsDealtAgain(t *testing.T) {
+	s := newSite(t, map[string]string{"/": "home"})
+	b := newBench(t, s.URL+"/", nil)
+	b.run.SpecAt = do[contract.SeedResult](b, "Seed", contract.SeedInput{Run: b.run, Spec: b.spec}).SpecAt
+	for number := int64(1); number <= 3; number++ {
+		r := do[contract.ExpandResult](b, "Expand", contract.ExpandInput{Run: b.run, Number: number})
+		require.Equal(t, contract.VerdictBatch, r.Verdict)
+		require.Equal(t, 1, r.Batch.Locators)
+		require.Equal(t, int64(1), r.Totals.Pending)
+	}
+	_, verdicts := b.crawl(contract.Grant{})
+	require.Equal(t, []string{contract.VerdictIdle}, verdicts)
+	require.Equal(t, 1, s.hits["/"])
+}
