@@ -72,6 +72,7 @@ const (
 	callTime    = 10 * time.Second
 	queryTime   = 5 * time.Second
 	updateTime  = 30 * time.Second
+	waitAgain   = time.Second      // between two waits for the end, while the server is away
 	pollerAge   = 90 * time.Second // a long poll lasts a minute
 	listPages   = 20
 	historyPage = 1
@@ -108,9 +109,12 @@ func (t *temporalClient) Close() { t.c.Close() }
 func (t *temporalClient) translate(ctx context.Context, what string, err error) error {
 	var space *serviceerror.NamespaceNotFound
 	var denied *serviceerror.PermissionDenied
+	var failed *failedCrawl
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &failed):
+		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &space):
@@ -224,7 +228,22 @@ func (t *temporalClient) Start(ctx context.Context, name string, in contract.Cra
 	return run.GetRunID(), nil
 }
 
+// Wait sits out a server that is away: the crawl does, too.
 func (t *temporalClient) Wait(ctx context.Context, name, runID string) (string, *contract.Summary, error) {
+	for {
+		state, summary, err := t.waitOnce(ctx, name, runID)
+		if ctx.Err() != nil || !(isUnreachable(err) || isDeadline(err)) {
+			return state, summary, t.translate(ctx, "wait for crawl "+name, err)
+		}
+		select {
+		case <-ctx.Done():
+			return "", nil, ctx.Err()
+		case <-time.After(waitAgain):
+		}
+	}
+}
+
+func (t *temporalClient) waitOnce(ctx context.Context, name, runID string) (string, *contract.Summary, error) {
 	var s contract.Summary
 	err := t.c.GetWorkflow(ctx, workflows.CrawlID(name), runID).Get(ctx, &s)
 	if err == nil {
@@ -248,10 +267,19 @@ func (t *temporalClient) Wait(ctx context.Context, name, runID string) (string, 
 	case errors.As(err, &timeout):
 		return stateTimedOut, nil, nil
 	case errors.As(err, &failed):
-		return stateFailed, nil, fmt.Errorf("crawl %s failed: %w", name, rootCause(err))
+		return stateFailed, nil, &failedCrawl{name, rootCause(err)}
 	}
-	return "", nil, t.translate(ctx, "wait for crawl "+name, err)
+	return "", nil, err
 }
+
+// failedCrawl is the end of a crawl whose workflow failed.
+type failedCrawl struct {
+	name  string
+	cause error
+}
+
+func (f *failedCrawl) Error() string { return "crawl " + f.name + " failed: " + f.cause.Error() }
+func (f *failedCrawl) Unwrap() error { return f.cause }
 
 func rootCause(err error) error {
 	var app *temporal.ApplicationError
