@@ -248,3 +248,33 @@ func TestBatchThatEndsWithoutFactsIsDealtAgain(t *testing.T) {
 	require.Equal(t, []string{contract.VerdictIdle}, verdicts)
 	require.Equal(t, 1, s.hits["/"])
 }
+
+// With replication the census asks each leader to acknowledge a marker at the
+// very end that was counted. The fold steps over it; the same ends do not count
+// a second time.
+func TestCensusIsConfirmedByMarkersOnReplicatedTopics(t *testing.T) {
+	s := newSite(t, map[string]string{"/": "home"})
+	b := newBench(t, s.URL+"/", nil)
+	b.crawl(contract.Grant{})
+	idle := do[contract.ExpandResult](b, "Expand", contract.ExpandInput{Run: b.run, Number: 9})
+	b.acts.Replication = 2
+	ask := contract.CensusInput{Run: b.run, Ends: []int64{idle.End}}
+	require.True(t, do[contract.CensusResult](b, "Census", ask).Equal)
+	again := do[contract.CensusResult](b, "Census", ask)
+	require.False(t, again.Equal)
+	require.Equal(t, idle.End+1, again.Ends[0])
+	after := do[contract.ExpandResult](b, "Expand", contract.ExpandInput{Run: b.run, Number: 9})
+	require.Equal(t, contract.VerdictIdle, after.Verdict)
+	require.Equal(t, idle.End+1, after.End)
+	require.Equal(t, idle.Totals, after.Totals)
+}
+
+// A later run may be seeded by a worker with another data directory: the index
+// stays where it was begun.
+func TestQueueOfTheIndexIsThatOfTheFirstSeed(t *testing.T) {
+	b := newBench(t, "http://127.0.0.1:1/", nil)
+	in := contract.SeedInput{Run: b.run, Spec: b.spec}
+	require.Equal(t, "data", do[contract.SeedResult](b, "Seed", in).LoadQueue)
+	b.acts.DataQueue = "another"
+	require.Equal(t, "data", do[contract.SeedResult](b, "Seed", in).LoadQueue)
+}
