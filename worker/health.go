@@ -20,7 +20,7 @@ import (
 // portTries is how many ports after the default one are tried.
 const portTries = 64
 
-// health serves /healthz, /readyz and /metrics.
+// health serves /healthz, /readyz, /metrics and, on loopback, profiles.
 type health struct {
 	ready atomic.Bool
 	ln    net.Listener
@@ -64,6 +64,7 @@ func newHealth(ln net.Listener) *health {
 		_, _ = w.Write([]byte("ready\n"))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	profiles(mux, ln.Addr())
 	h.srv = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = h.srv.Serve(ln) }()
 	return h
