@@ -166,11 +166,11 @@ type Size int64
 
 // LoadLimits bound what is held and sent at once.
 type LoadLimits struct {
-	Record     Size     `yaml:"record" json:"record"`               // of a record's value or a document: more is class 4
-	BatchBytes Size     `yaml:"batch_bytes" json:"batch_bytes"`     // of documents per write
-	BatchCount int      `yaml:"batch_count" json:"batch_count"`     // of records per write
-	BatchAge   Duration `yaml:"batch_age" json:"batch_age"`         // how long a batch grows while the log has more
-	Rate       float64  `yaml:"rate" json:"rate,omitempty"`         // records a second of the whole load; 0: no limit
+	Record     Size     `yaml:"record" json:"record"`           // of a record's value or a document: more is class 4
+	BatchBytes Size     `yaml:"batch_bytes" json:"batch_bytes"` // of documents per write
+	BatchCount int      `yaml:"batch_count" json:"batch_count"` // of records per write
+	BatchAge   Duration `yaml:"batch_age" json:"batch_age"`     // how long a batch grows while the log has more
+	Rate       float64  `yaml:"rate" json:"rate,omitempty"`     // records a second of the whole load; 0: no limit
 }
 
 // MaxLoadEncoded bounds the JSON of a LoadSpec, in bytes: it travels in the
