@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -54,8 +55,10 @@ func (e *AnswerError) Error() string { return "sink gave no usable answer: " + e
 
 // Limits that every sink shares.
 const (
-	MaxID     = 512  // bytes of Op.ID
-	MaxReason = 4096 // bytes of Result.Reason and RequestError.Reason
+	MaxID      = 512  // bytes of Op.ID
+	MaxIndex   = 255  // bytes of Op.Index
+	MaxRouting = 512  // bytes of Op.Routing
+	MaxReason  = 4096 // bytes of Result.Reason and RequestError.Reason
 )
 
 // CheckOp says why a sink would refuse op whatever it holds: an id or version
@@ -75,6 +78,26 @@ func CheckOp(op Op) error {
 		return fmt.Errorf("delete of %q carries a document: leave it out", op.ID)
 	case !op.Delete && len(op.Doc) == 0:
 		return fmt.Errorf("document %q is empty: it has to be a JSON object", op.ID)
+	case op.Delete && op.Create:
+		return fmt.Errorf("delete of %q is a create, too: a data stream takes no deletes", op.ID)
+	case len(op.Routing) > MaxRouting || !utf8.ValidString(op.Routing):
+		return fmt.Errorf("routing of document %q has %d bytes: give it at most %d of UTF-8", op.ID, len(op.Routing), MaxRouting)
+	case op.Index != "":
+		return CheckIndex(op.Index)
+	}
+	return nil
+}
+
+// CheckIndex says why no server would take name as that of an index, an alias
+// or a data stream.
+func CheckIndex(name string) error {
+	switch {
+	case name == "" || len(name) > MaxIndex:
+		return fmt.Errorf("index name of %d bytes: give it 1 to %d", len(name), MaxIndex)
+	case strings.ContainsAny(name, `\/*?"<>| ,#:`) || strings.ToLower(name) != name || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("index name %q: use lower case, without spaces and any of \\ / * ? \" < > | , # :", name)
+	case strings.ContainsRune("-_+", rune(name[0])) || name == "." || name == "..":
+		return fmt.Errorf("index name %q: do not begin it with -, _ or +, nor call it . or ..", name)
 	}
 	return nil
 }

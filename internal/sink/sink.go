@@ -5,12 +5,20 @@ package sink
 
 import "context"
 
-// Op is one write: an index or a delete, at a version of the source.
+// Op is one write: an index, a create or a delete, at a version of the source.
 type Op struct {
 	ID      string // 1..512 bytes of UTF-8
 	Version int64  // >= 0; a lower version never replaces a higher one
 	Delete  bool
 	Doc     []byte // compact JSON object; nil for a delete
+
+	// Index is where the op goes; "" is the index that the Sink was opened for.
+	// Routing chooses the shard; "" is the id. Create writes only if nothing has
+	// the id, whatever its version: the one write that a data stream takes. A
+	// sink without such things rejects the op.
+	Index   string
+	Routing string
+	Create  bool
 }
 
 // Result of one Op, by position.
@@ -27,7 +35,7 @@ type Outcome int
 // The outcomes.
 const (
 	Loaded     Outcome = iota // acknowledged; a replay of the same version counts as Loaded
-	Superseded                // the sink holds a newer version
+	Superseded                // the sink holds a newer version; of a Create: the id is there already
 	Rejected                  // poison: will fail again
 	Busy                      // 429/503 of the item: try again
 )

@@ -37,6 +37,7 @@ func TestCheckOp(t *testing.T) {
 	doc := []byte("{}")
 	for _, good := range []sink.Op{
 		{ID: "a", Doc: doc}, {ID: strings.Repeat("x", 512), Version: 1 << 62, Doc: doc}, {ID: "d", Delete: true},
+		{ID: "a", Doc: doc, Index: "logs-2026.01.02", Routing: "x y"}, {ID: "a", Doc: doc, Create: true},
 	} {
 		if err := sink.CheckOp(good); err != nil {
 			t.Errorf("%.20q: %v", good.ID, err)
@@ -49,9 +50,26 @@ func TestCheckOp(t *testing.T) {
 		{ID: "a", Version: -1, Doc: doc},
 		{ID: "a"},
 		{ID: "a", Delete: true, Doc: doc},
+		{ID: "a", Delete: true, Create: true},
+		{ID: "a", Doc: doc, Routing: strings.Repeat("x", 513)},
+		{ID: "a", Doc: doc, Routing: "\xff"},
+		{ID: "a", Doc: doc, Index: "Upper"},
 	} {
 		if sink.CheckOp(bad) == nil {
 			t.Errorf("%.20q v%d was accepted", bad.ID, bad.Version)
+		}
+	}
+}
+
+func TestCheckIndex(t *testing.T) {
+	for _, good := range []string{"a", "logs-2026.01.02", ".hidden", "größe", strings.Repeat("x", 255)} {
+		if err := sink.CheckIndex(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "A", "a b", "a/b", "a,b", "*", "a:b", "-a", "_a", "+a", ".", "..", "a\n", "\xff", strings.Repeat("x", 256)} {
+		if sink.CheckIndex(bad) == nil {
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }

@@ -80,19 +80,33 @@ func (w *writer) encode(ops []sink.Op, results []sink.Result) (body string, sent
 }
 
 func appendAction(dst []byte, op sink.Op) []byte {
-	if op.Delete {
+	switch {
+	case op.Delete:
 		dst = append(dst, `{"delete":{"_id":`...)
-	} else {
+	case op.Create:
+		dst = append(dst, `{"create":{"_id":`...)
+	default:
 		dst = append(dst, `{"index":{"_id":`...)
 	}
-	dst = appendID(dst, op.ID)
+	dst = appendString(dst, op.ID)
+	if op.Index != "" {
+		dst = append(dst, `,"_index":`...)
+		dst = appendString(dst, op.Index)
+	}
+	if op.Routing != "" {
+		dst = append(dst, `,"routing":`...)
+		dst = appendString(dst, op.Routing)
+	}
+	if op.Create { // the servers refuse versions from outside here
+		return append(dst, "}}\n"...)
+	}
 	dst = append(dst, `,"version":`...)
 	dst = strconv.AppendInt(dst, op.Version, 10)
 	return append(dst, `,"version_type":"external_gte"}}`+"\n"...)
 }
 
-// appendID takes the short way for ids that need no escapes, as URLs.
-func appendID(dst []byte, id string) []byte {
+// appendString takes the short way for what needs no escapes, as most URLs.
+func appendString(dst []byte, id string) []byte {
 	for i := 0; i < len(id); i++ {
 		if c := id[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, err := json.Marshal(id)
@@ -153,6 +167,7 @@ func readItems(raw []byte, ops []sink.Op, sent []int, results []sink.Result) err
 		Errors *bool `json:"errors"`
 		Items  []struct {
 			Index  *item `json:"index"`
+			Create *item `json:"create"`
 			Delete *item `json:"delete"`
 		} `json:"items"`
 	}
@@ -164,8 +179,11 @@ func readItems(raw []byte, ops []sink.Op, sent []int, results []sink.Result) err
 	}
 	for i, at := range sent {
 		it := answer.Items[i].Index
-		if ops[at].Delete {
+		switch {
+		case ops[at].Delete:
 			it = answer.Items[i].Delete
+		case ops[at].Create:
+			it = answer.Items[i].Create
 		}
 		if it == nil || it.Status == 0 {
 			return &sink.AnswerError{Reason: fmt.Sprintf("item %d answers something else than op %q", i, ops[at].ID)}

@@ -102,7 +102,7 @@ func (w *writer) Write(ctx context.Context, ops []sink.Op) ([]sink.Result, error
 	}
 	results := make([]sink.Result, len(ops))
 	for i := range ops {
-		if err := checkDoc(ops[i]); err != nil {
+		if err := checkDoc(x.name, ops[i]); err != nil {
 			results[i] = reject("invalid_document", err)
 		}
 	}
@@ -246,9 +246,12 @@ func transact(ctx context.Context, conn *sql.Conn, f func() error) error {
 
 // checkDoc refuses what Elasticsearch refuses per item, so that a document goes
 // the same way on both sinks.
-func checkDoc(op sink.Op) error {
+func checkDoc(index string, op sink.Op) error {
 	if err := sink.CheckOp(op); err != nil {
 		return err
+	}
+	if op.Index != "" && op.Index != index || op.Routing != "" || op.Create {
+		return fmt.Errorf("document %q asks for index %q, routing %q or a data stream: SQLite has the one index %q; use the sink elastic, or leave them out", op.ID, op.Index, op.Routing, index)
 	}
 	if op.Delete {
 		return nil
