@@ -78,6 +78,7 @@ type shard struct {
 	now     time.Time
 	nextAsk time.Time
 	lastAsk time.Time
+	freed   bool    // a batch closed since the Expand under way was scheduled
 	asking  backoff // of Acquire and Expand
 	taking  backoff // of Fetch
 
@@ -215,7 +216,7 @@ func (s *shard) ask(ctx workflow.Context) {
 	actx = workflow.WithActivityOptions(actx, expandOptions(s.queue, fmt.Sprintf("shard %d: %d batches open", s.in.Shard, len(s.batches))))
 	f := workflow.ExecuteActivity(actx, ActExpand, in)
 	s.expand = &pending{future: f, cancel: cancel, waits: in.MayWait}
-	s.lastAsk = s.now
+	s.lastAsk, s.freed = s.now, false
 }
 
 func (s *shard) expandInput() contract.ExpandInput {
@@ -267,6 +268,9 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 		s.totals, s.lostTail = r.Totals, s.lostTail || r.LostTail
 	}
 	s.decide(ctx, r)
+	if s.freed { // the answer does not know of it: slots are free, or nothing is open any more
+		s.nextAsk = s.now
+	}
 	if p.waits && s.nextAsk.Equal(s.now) && s.end == r.End && s.state != contract.ShardBusy {
 		s.nextAsk = s.now.Add(askAgain) // it waited, or cannot: never spin
 	}
@@ -353,7 +357,7 @@ func (s *shard) closeBatch(ctx workflow.Context, o *open) {
 			break
 		}
 	}
-	s.nextAsk = earlier(s.nextAsk, s.now)
+	s.nextAsk, s.freed = earlier(s.nextAsk, s.now), true
 	var r contract.FetchResult
 	err := o.future.Get(ctx, &r)
 	if err == nil {

@@ -152,6 +152,44 @@ func TestShardReportsIdleOnceItsLastBatchHasClosed(t *testing.T) {
 	require.True(t, cooled, "the slot cools for the delay that was used")
 }
 
+// A batch may close while an Expand is under way that was told it is open: its
+// answer must not make the shard wait as if nothing had happened.
+func TestShardAsksAgainAtOnceWhenABatchClosedMeanwhile(t *testing.T) {
+	s := newShardTest(t)
+	asking, closed := make(chan bool), make(chan bool)
+	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
+		if info.ActivityType.Name == ActFetch {
+			close(closed)
+		}
+	})
+	var answered, again time.Time
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		switch {
+		case len(s.expands) == 1:
+			r := batchOf(1, 5)
+			r.More = true
+			return r, nil
+		case in.OpenBatches > 0:
+			close(asking)
+			<-closed
+			s.turned()
+			answered = s.Now()
+			return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+		case again.IsZero():
+			again = s.Now()
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 17}, nil
+	}
+	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
+		<-asking
+		return contract.FetchResult{}, nil
+	}
+	s.stopAt(10 * time.Second)
+	s.start()
+	require.False(t, again.IsZero())
+	require.Less(t, again.Sub(answered), askAgain/2)
+}
+
 func TestLostFetchMakesItsSlotsCoolAndCareful(t *testing.T) {
 	s := newShardTest(t)
 	var lost, again time.Time
