@@ -38,6 +38,8 @@ type Config struct {
 	// means 64 MiB, less than 1 MiB is refused.
 	MaxBatchBytes int
 	TLS           *tls.Config // nil: plain text
+	// Dial makes connections; nil means the system's network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Log is a Kafka cluster. It is safe for concurrent use.
@@ -104,7 +106,7 @@ func Open(c Config) (*Log, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Log{
-		transport: &kafka.Transport{ClientID: c.ClientID, MetadataTTL: metadataTTL, TLS: c.TLS, Context: ctx},
+		transport: &kafka.Transport{ClientID: c.ClientID, MetadataTTL: metadataTTL, TLS: c.TLS, Context: ctx, Dial: c.Dial},
 		addr:      kafka.TCP(c.Brokers...),
 		clientID:  c.ClientID,
 		codec:     codec,

@@ -42,6 +42,8 @@ type Config struct {
 	// Timeout of one request, whole; 0 means 60 s. The server is asked to give
 	// up on a bulk after half of it.
 	Timeout time.Duration
+	// Dial makes connections; nil means the system's network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
@@ -119,11 +121,14 @@ func parseURLs(list string) (urls []string, user, password string, err error) {
 }
 
 func httpClient(cfg Config) *http.Client {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	dial := cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	}
 	return &http.Client{
 		Timeout: cfg.Timeout,
 		Transport: &http.Transport{
-			DialContext:            dialer.DialContext,
+			DialContext:            dial,
 			TLSClientConfig:        cfg.TLS,
 			TLSHandshakeTimeout:    dialTimeout,
 			MaxIdleConnsPerHost:    16,

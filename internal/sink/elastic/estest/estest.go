@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -61,9 +62,20 @@ type doc struct {
 }
 
 // New starts a server; it has to be closed.
-func New() *Server {
+func New() *Server { return start(httptest.NewServer) }
+
+// On starts a server on a listener.
+func On(l net.Listener) *Server {
+	return start(func(h http.Handler) *httptest.Server {
+		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}}
+		s.Start()
+		return s
+	})
+}
+
+func start(listen func(http.Handler) *httptest.Server) *Server {
 	s := &Server{indexes: map[string]*index{}, aliases: map[string]map[string]bool{}, templates: map[string]template{}}
-	s.http = httptest.NewServer(s)
+	s.http = listen(s)
 	return s
 }
 
