@@ -5,31 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/segmentio/kafka-go"
 )
 
-const (
-	// batchBytes bounds the uncompressed size of a batch of several records.
-	batchBytes = 900 << 10
-	// recordOverhead is more than a record costs beyond its bytes.
-	recordOverhead = 32
-)
-
-// codecOf reads the name of a compression.
-func codecOf(name string) (kafka.Compression, error) {
-	switch name {
-	case "", "none":
-		return 0, nil
-	case "lz4":
-		return kafka.Lz4, nil
-	case "zstd":
-		return kafka.Zstd, nil
-	case "snappy":
-		return kafka.Snappy, nil
-	}
-	return 0, fmt.Errorf("compression: %q is none of none, lz4, zstd, snappy", name)
-}
+// batchBytes bounds the uncompressed size of a batch of several records.
+const batchBytes = 900 << 10
 
 // Append writes the records in order to one partition and returns when all
 // in-sync replicas have acknowledged all of them; base is the offset of the
@@ -57,7 +36,7 @@ func (l *Log) AppendWith(ctx context.Context, topic string, partition int, recs 
 	return l.append(ctx, topic, partition, recs, codec)
 }
 
-func (l *Log) append(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
+func (l *Log) append(ctx context.Context, topic string, partition int, recs []Record, codec codec) (int64, error) {
 	base := int64(-1)
 	for len(recs) > 0 {
 		n := batchLen(recs)
@@ -73,15 +52,6 @@ func (l *Log) append(ctx context.Context, topic string, partition int, recs []Re
 	return base, nil
 }
 
-// size of a record in a batch, from above.
-func (r *Record) size() int {
-	n := recordOverhead + len(r.Key) + len(r.Value)
-	for _, h := range r.Headers {
-		n += recordOverhead + len(h.Key) + len(h.Value)
-	}
-	return n
-}
-
 // batchLen is how many of the first records make a batch: at least one.
 func batchLen(recs []Record) int {
 	sum := 0
@@ -94,7 +64,7 @@ func batchLen(recs []Record) int {
 }
 
 // appendBatch writes a batch, in halves where a topic's limit is below ours.
-func (l *Log) appendBatch(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
+func (l *Log) appendBatch(ctx context.Context, topic string, partition int, recs []Record, codec codec) (int64, error) {
 	if size := recs[0].size(); size > l.maxBatch {
 		return -1, tooLarge(topic, partition, size, fmt.Errorf("our limit is %d", l.maxBatch))
 	}
@@ -119,7 +89,7 @@ func tooLarge(topic string, partition, size int, cause error) error {
 }
 
 // produceUntil repeats produce as long as waiting can help and ctx allows.
-func (l *Log) produceUntil(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
+func (l *Log) produceUntil(ctx context.Context, topic string, partition int, recs []Record, codec codec) (int64, error) {
 	p := l.limits.backoff
 	missing := time.Now().Add(l.limits.missing)
 	var reason *Error // of the last try that ctx did not end
@@ -160,23 +130,4 @@ func (l *Log) gaveUp(ctx context.Context, reason *Error, err error) error {
 		return err
 	}
 	return l.ended(ctx, reason)
-}
-
-// produce sends one batch once.
-func (l *Log) produce(ctx context.Context, topic string, partition int, recs []Record, codec kafka.Compression) (int64, error) {
-	out := make([]kafka.Record, len(recs))
-	for i, r := range recs {
-		out[i] = kafka.Record{Time: r.Time, Key: kafka.NewBytes(r.Key), Value: kafka.NewBytes(r.Value)}
-		for _, h := range r.Headers {
-			out[i].Headers = append(out[i].Headers, kafka.Header(h))
-		}
-	}
-	res, err := l.client.Produce(ctx, &kafka.ProduceRequest{
-		Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll,
-		Records: kafka.NewRecordReader(out...), Compression: codec,
-	})
-	if err != nil {
-		return -1, err
-	}
-	return res.BaseOffset, res.Error
 }

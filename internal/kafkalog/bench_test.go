@@ -1,91 +1,187 @@
 package kafkalog_test
 
 import (
+	"bufio"
 	"fmt"
-	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"trawl/bench/web"
 	"trawl/internal/kafkalog"
 	"trawl/internal/kafkalog/logtest"
 )
 
-// words makes records that compress as text of a page does: 20 KB each.
-func words(n int) []kafkalog.Record {
-	rng := rand.New(rand.NewPCG(1, 2))
-	vocabulary := make([]string, 5000)
-	for i := range vocabulary {
-		w := make([]byte, 3+rng.IntN(9))
-		for j := range w {
-			w[j] = byte('a' + rng.IntN(26))
+// asBroker in the environment makes the test binary a broker, whose data are
+// in the named directory, until its standard input ends.
+const asBroker = "KAFKALOG_TEST_BROKER"
+
+func serveBroker(dir string) error {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir), kfake.SyncWrites())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	fmt.Println(c.ListenAddrs()[0])
+	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	return nil
+}
+
+// process is a broker of its own, so that its CPU time is not ours.
+type process struct {
+	addr string
+	pid  int
+}
+
+func startProcess(b *testing.B) *process {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asBroker+"="+b.TempDir())
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			b.Errorf("the broker: %v", err)
 		}
-		vocabulary[i] = string(w)
+	})
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &process{strings.TrimSpace(addr), cmd.Process.Pid}
+}
+
+// cpu is the time that the broker has computed, to a hundredth of a second.
+func (p *process) cpu(b *testing.B) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')'):]))
+	ticks := 0
+	for _, f := range fields[12:14] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / 100
+}
+
+// ownCPU is the time that this process has computed.
+func ownCPU(b *testing.B) time.Duration {
+	b.Helper()
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// pages makes records of the pages of the bench's web: about 20 KB each.
+func pages(b *testing.B, n int) []kafkalog.Record {
+	b.Helper()
+	w, err := web.New(web.Config{PagesPerHost: 20_000, Links: 40, Size: 20 << 10})
+	if err != nil {
+		b.Fatal(err)
 	}
 	recs := make([]kafkalog.Record, n)
 	for i := range recs {
-		v := make([]byte, 0, 20_100)
-		for len(v) < 20_000 {
-			v = append(append(v, vocabulary[rng.IntN(len(vocabulary))]...), ' ')
-		}
-		recs[i] = kafkalog.Record{Key: fmt.Appendf(nil, "https://example.org/%d", i), Value: v[:20_000]}
+		r := web.Ref{Page: i}
+		recs[i] = kafkalog.Record{Key: fmt.Appendf(nil, "http://%s/%d", w.Host(0), i), Value: w.AppendBody(nil, r), Time: time.UnixMilli(1_700_000_000_000)}
 	}
 	return recs
 }
 
-var codecs = []string{"none", "lz4", "zstd", "snappy"}
+var codecs = []string{"none", "snappy", "lz4", "zstd"}
 
-// One operation is 40 records of 20 KB, one batch.
-const perOp = 40
+const (
+	parts    = 4
+	perFlush = 100 // pages
+)
 
-func benchAppend(b *testing.B, brokers []string) {
-	l := logtest.Open(b, brokers)
-	recs := words(perOp)
+// flush appends the pages as a crawl does: to all partitions at once.
+func flush(b *testing.B, l *kafkalog.Log, topic, codec string, recs []kafkalog.Record) {
+	b.Helper()
+	var wg sync.WaitGroup
+	for p := range parts {
+		wg.Go(func() {
+			n := len(recs) / parts
+			if _, err := l.AppendWith(b.Context(), topic, p, recs[p*n:][:n], codec); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkAppend appends pages to a broker in its own process. One operation
+// is 100 pages.
+func BenchmarkAppend(b *testing.B) {
+	recs := pages(b, 10*perFlush)
 	for _, codec := range codecs {
 		b.Run(codec, func(b *testing.B) {
-			topic := logtest.Topic(b, l, 1)
-			b.SetBytes(perOp * 20_000)
+			broker := startProcess(b)
+			l := logtest.Open(b, []string{broker.addr})
+			topic := logtest.Topic(b, l, parts)
+			flush(b, l, topic, codec, recs)
 			b.ReportAllocs()
+			own, theirs := ownCPU(b), broker.cpu(b)
+			i := 0
 			for b.Loop() {
-				if _, err := l.AppendWith(b.Context(), topic, 0, recs, codec); err != nil {
-					b.Fatal(err)
-				}
+				flush(b, l, topic, codec, recs[i%10*perFlush:][:perFlush])
+				i++
 			}
-			b.ReportMetric(float64(b.N)*perOp/b.Elapsed().Seconds(), "records/s")
+			n := float64(i * perFlush)
+			b.ReportMetric(n/b.Elapsed().Seconds(), "pages/s")
+			b.ReportMetric(float64((ownCPU(b)-own).Microseconds())/n, "own-µs/page")
+			b.ReportMetric(float64((broker.cpu(b)-theirs).Microseconds())/n, "broker-µs/page")
 		})
 	}
 }
 
-func benchRead(b *testing.B, brokers []string) {
-	const batches = 50
-	l := logtest.Open(b, brokers)
+// BenchmarkRead reads what BenchmarkAppend writes. One operation is 1,000 pages.
+func BenchmarkRead(b *testing.B) {
+	recs := pages(b, 1000)
 	for _, codec := range codecs {
 		b.Run(codec, func(b *testing.B) {
+			broker := startProcess(b)
+			l := logtest.Open(b, []string{broker.addr})
 			topic := logtest.Topic(b, l, 1)
-			recs := words(perOp)
-			for range batches {
-				if _, err := l.AppendWith(b.Context(), topic, 0, recs, codec); err != nil {
-					b.Fatal(err)
-				}
+			if _, err := l.AppendWith(b.Context(), topic, 0, recs, codec); err != nil {
+				b.Fatal(err)
 			}
-			b.SetBytes(batches * perOp * 20_000)
 			b.ReportAllocs()
+			own, theirs := ownCPU(b), broker.cpu(b)
 			n := 0
 			for b.Loop() {
-				_, err := l.ReadRange(b.Context(), topic, 0, 0, batches*perOp, func(r kafkalog.Record) error { n++; return nil })
+				_, err := l.ReadRange(b.Context(), topic, 0, 0, int64(len(recs)), func(kafkalog.Record) error { n++; return nil })
 				if err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
+			b.ReportMetric(float64((ownCPU(b)-own).Microseconds())/float64(n), "own-µs/page")
+			b.ReportMetric(float64((broker.cpu(b)-theirs).Microseconds())/float64(n), "broker-µs/page")
 		})
 	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	brokers, _ := cluster(b)
-	benchAppend(b, brokers)
-}
-
-func BenchmarkRead(b *testing.B) {
-	brokers, _ := cluster(b)
-	benchRead(b, brokers)
 }

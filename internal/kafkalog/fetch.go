@@ -148,7 +148,7 @@ func oversize(r io.Reader, version int16, topic string, partition, size, limit i
 	return &BatchError{h.base, h.last, cause}
 }
 
-var errShort = errors.New("fetch answer ends early")
+var errShort = errors.New("the answer ends early")
 
 // parseFetch decodes an answer for exactly the asked partition. A record set
 // that is cut off is given as far as it goes.

@@ -1,7 +1,9 @@
 package kafkalog_test
 
 import (
+	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"testing"
 
@@ -11,7 +13,16 @@ import (
 	"trawl/internal/kafkalog/logtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(asBroker); dir != "" {
+		if err := serveBroker(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // cluster starts an in-process broker with persistent data; restart kills it
 // and starts it again where it was.

@@ -32,7 +32,8 @@ const (
 type Config struct {
 	Brokers  []string // host:port of some brokers; the others are discovered
 	ClientID string   // "" means "trawl"
-	// Compression of Append: "none", "lz4", "zstd" or "snappy"; "" means none.
+	// Compression of Append: "none", "snappy", "lz4" or "zstd"; "" means snappy.
+	// Batches that it makes hardly smaller are sent as they are.
 	Compression string
 	// MaxBatchBytes bounds a decoded batch, and a record given to Append; 0
 	// means 64 MiB, less than 1 MiB is refused.
@@ -48,7 +49,7 @@ type Log struct {
 	transport *kafka.Transport
 	addr      net.Addr
 	clientID  string
-	codec     kafka.Compression
+	codec     codec
 	maxBatch  int
 	zstd      *zstd.Decoder
 	pools     bufferPool
@@ -115,8 +116,6 @@ func Open(c Config) (*Log, error) {
 		limits:    usual,
 		stop:      stop,
 	}
-	// The timeout matters: without one Produce tells the broker to give up
-	// waiting for its replicas after half a second.
 	l.client = kafka.Client{Addr: l.addr, Timeout: requestTimeout, Transport: l.transport}
 	return l, nil
 }

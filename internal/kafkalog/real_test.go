@@ -247,6 +247,3 @@ func naive(ctx context.Context, t *testing.T, l *kafkalog.Log, brokers []string,
 	}
 	return stuck
 }
-
-func BenchmarkRealAppend(b *testing.B) { benchAppend(b, realBrokers(b)) }
-func BenchmarkRealRead(b *testing.B)   { benchRead(b, realBrokers(b)) }
