@@ -30,6 +30,7 @@ type batch struct {
 
 	failures []failure // not yet acknowledged by the errors topic
 	shrink   int       // size above which the errors topic gets a pointer; -1: none
+	restate  bool      // the errors topic is also told what did not fail
 
 	bytes  int64 // of the source records
 	ledger contract.Ledger
@@ -47,7 +48,7 @@ var errFull = errors.New("batch is full")
 // prepare extracts and transforms the next batch. An error means that there is
 // no batch; what came before an error is a batch, and the error comes again.
 func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration) (*batch, error) {
-	b := &batch{from: from, next: from, high: -1, shrink: -1}
+	b := &batch{from: from, next: from, high: -1, shrink: -1, restate: m.cfg.Restate != nil}
 	size, started := 0, time.Now()
 	add := func(r kafkalog.Record) error {
 		if r.Offset < b.next {
@@ -114,6 +115,7 @@ func (m *Machine) add(b *batch, r *kafkalog.Record) int {
 	}
 	if !ok {
 		b.ledger.NoDocument++
+		b.resolve(r.Offset, Redriven, TypeNoDocument)
 		return 64
 	}
 	b.ops = append(b.ops, op)
@@ -183,7 +185,11 @@ func (b *batch) finish() *batch {
 	b.ledger.Compacted = b.next - b.from - b.ledger.Offsets
 	b.ledger.Offsets = b.next - b.from
 	b.ledger.Bytes = b.bytes
-	b.ledger.Errors = int64(len(b.failures))
+	for i := range b.failures {
+		if b.failures[i].resolution == "" {
+			b.ledger.Errors++
+		}
+	}
 	if len(b.ops) > 0 {
 		all := make([]int, len(b.ops))
 		for i := range all {
@@ -217,15 +223,25 @@ func (b *batch) settle(i int, r sink.Result, attempts int) {
 	switch {
 	case r.Outcome == sink.Superseded:
 		b.ledger.Superseded++
+		b.resolve(b.offsets[i], Superseded, "")
 	case r.Outcome == sink.Loaded && b.ops[i].Delete:
 		b.ledger.Deleted++
+		b.resolve(b.offsets[i], Redriven, TypeDeleted)
 	case r.Outcome == sink.Loaded:
 		b.ledger.Loaded++
+		b.resolve(b.offsets[i], Redriven, TypeLoaded)
 	default:
 		b.refuse(i, ItemsFailed, r, attempts)
 		return
 	}
 	b.ops[i].Doc = nil // not needed any more; the batch may live through long retries
+}
+
+// resolve notes that a record is done with, where the errors topic is told.
+func (b *batch) resolve(offset int64, resolution, kind string) {
+	if b.restate {
+		b.failures = append(b.failures, failure{offset: offset, resolution: resolution, kind: kind})
+	}
 }
 
 func (b *batch) refuse(i int, c Class, r sink.Result, attempts int) {

@@ -89,6 +89,12 @@ type Config struct {
 	// and records are not copied.
 	TransformLimit time.Duration
 
+	// Restate is set by a redrive only: it builds each record for the errors
+	// topic in place of Failure.Record, or none, and is given what did not fail
+	// as well, with its Resolution, after the sink has acknowledged it. It may
+	// be called again for the same record. nil: a loader.
+	Restate func(f Failure, above int) (kafkalog.Record, bool)
+
 	// Now is the clock of NextTry and of the errors topic; nil is time.Now.
 	Now func() time.Time
 	// Rebuild makes fresh clients after an error of class 0; may be nil.

@@ -396,7 +396,7 @@ func poisoned(t *testing.T, refusal error, class Class) {
 		}
 		return
 	}
-	e := w.stated[recordID("t", 3, 4)]
+	e := w.stated[RecordID("t", 3, 4)]
 	if r.Position != 9 || r.Ledger.Errors != 1 || len(e) != 1 || header(e[0], HeaderClass) != class.String() || string(e[0].Value) != "doc" {
 		t.Errorf("got %+v, stated %v", r, e)
 	}
@@ -428,7 +428,7 @@ func TestBusyItems(t *testing.T) {
 		in := input(0)
 		in.Until = 6
 		r, _ := w.machine(t, nil).Slice(t.Context(), in)
-		e := w.stated[recordID("t", 3, 2)]
+		e := w.stated[RecordID("t", 3, 2)]
 		if r.Position != 6 || r.Ledger.Loaded != 5 || r.Ledger.Errors != 1 || len(e) != 1 ||
 			header(e[0], HeaderStatus) != "429" || header(e[0], HeaderAttempts) != "6" {
 			t.Errorf("got %+v, stated %v", r, e)
@@ -537,7 +537,7 @@ func TestUnreadableBatch(t *testing.T) {
 		if r.Position != 10 || r.Ledger.Errors != 4 || r.Ledger.Loaded != 6 || len(w.stated) != 4 {
 			t.Fatalf("got %+v", r)
 		}
-		e := w.stated[recordID("t", 3, 5)][0]
+		e := w.stated[RecordID("t", 3, 5)][0]
 		if header(e, HeaderPointer) != "true" || header(e, HeaderState) != "extract" || header(e, HeaderCode) != "4" {
 			t.Errorf("headers %v", e.Headers)
 		}
@@ -599,10 +599,10 @@ func TestErrorsTopicTooSmall(t *testing.T) {
 		if r.Position != 3 || r.Ledger.Errors != 2 {
 			t.Fatalf("got %+v", r)
 		}
-		if e := w.stated[recordID("t", 3, 1)][0]; len(e.Value) != 0 || string(e.Key) != "k" || header(e, HeaderPointer) != "true" {
+		if e := w.stated[RecordID("t", 3, 1)][0]; len(e.Value) != 0 || string(e.Key) != "k" || header(e, HeaderPointer) != "true" {
 			t.Errorf("large record became %d bytes, %v", len(e.Value), e.Headers)
 		}
-		if e := w.stated[recordID("t", 3, 2)][0]; len(e.Value) != 5000 || header(e, HeaderPointer) != "" {
+		if e := w.stated[RecordID("t", 3, 2)][0]; len(e.Value) != 5000 || header(e, HeaderPointer) != "" {
 			t.Errorf("small record became %d bytes, %v", len(e.Value), e.Headers)
 		}
 	})
@@ -625,7 +625,7 @@ func TestOriginalIsGone(t *testing.T) {
 		in := input(0)
 		in.Until = 2
 		r, _ := w.machine(t, nil).Slice(t.Context(), in)
-		e := w.stated[recordID("t", 3, 0)]
+		e := w.stated[RecordID("t", 3, 0)]
 		if r.Position != 2 || len(e) != 1 || header(e[0], HeaderPointer) != "true" || header(e[0], HeaderReason) != "cannot" {
 			t.Errorf("got %+v, stated %v", r, e)
 		}
@@ -660,7 +660,7 @@ func TestLimitsOfTransform(t *testing.T) {
 			t.Fatalf("got %+v", r)
 		}
 		for offset, class := range map[int64]Class{1: TransformFailed, 3: MessageTooBig, 4: MessageTooBig, 6: TransformFailed} {
-			if e := w.stated[recordID("t", 3, offset)]; len(e) != 1 || header(e[0], HeaderClass) != class.String() {
+			if e := w.stated[RecordID("t", 3, offset)]; len(e) != 1 || header(e[0], HeaderClass) != class.String() {
 				t.Errorf("offset %d: %v", offset, e)
 			}
 		}

@@ -48,7 +48,9 @@ func (s *slice) records() ([]kafkalog.Record, error) {
 				return nil, err
 			}
 		}
-		recs = append(recs, s.m.record(f, s.batch.shrink, now))
+		if rec, ok := s.m.record(f, s.batch.shrink, now); ok {
+			recs = append(recs, rec)
+		}
 	}
 	return recs, nil
 }

@@ -241,7 +241,7 @@ func (w *world) machine(t testing.TB, edit func(*Config)) *Machine {
 func (w *world) owed(position int64) (missing []int64) {
 	for o := w.first; o < position; o++ {
 		r, ok := w.log[o]
-		if !ok || string(r.Value) == "none" || w.written[o] || len(w.stated[recordID("t", 3, o)]) > 0 {
+		if !ok || string(r.Value) == "none" || w.written[o] || len(w.stated[RecordID("t", 3, o)]) > 0 {
 			continue
 		}
 		missing = append(missing, o)
@@ -309,7 +309,7 @@ func (w *world) check(t testing.TB, l contract.Ledger, twice bool) {
 	want.Offsets = w.end
 	for o := range w.end {
 		r, ok := w.log[o]
-		id := recordID("t", 3, o)
+		id := RecordID("t", 3, o)
 		switch v := string(r.Value); {
 		case !ok:
 			want.Compacted++
