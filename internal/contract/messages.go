@@ -71,55 +71,6 @@ type ShardReport struct {
 	LostTail bool   `json:"lost_tail,omitempty"`
 }
 
-// LoadsInput starts a LoadsWorkflow.
-type LoadsInput struct {
-	Run    Run    `json:"run"`
-	Parent Parent `json:"parent"`
-	Queue  string `json:"queue"` // task queue of Load
-	Paused bool   `json:"paused,omitempty"`
-	// Partitions is the state after continue-as-new.
-	Partitions []LoadReport `json:"partitions,omitempty"`
-}
-
-// LoadsControl is the wish of the parent of loaders.
-type LoadsControl struct {
-	Parent   Parent  `json:"parent"`
-	Sequence int64   `json:"sequence"`
-	Paused   bool    `json:"paused,omitempty"`
-	Drain    bool    `json:"drain,omitempty"` // run to Ends, then close
-	Ends     []int64 `json:"ends,omitempty"`  // per partition
-}
-
-// LoadWorkflowInput starts a LoadWorkflow.
-type LoadWorkflowInput struct {
-	Run       Run          `json:"run"`
-	Partition int          `json:"partition"`
-	Parent    Parent       `json:"parent"` // the LoadsWorkflow
-	Queue     string       `json:"queue"`
-	Control   LoadsControl `json:"control"`
-	// State is set by continue-as-new only.
-	State *LoadReport `json:"state,omitempty"`
-}
-
-// LoadReport is one loader as its parent knows it.
-type LoadReport struct {
-	Parent    Parent     `json:"parent"`
-	Partition int        `json:"partition"`
-	Position  int64      `json:"position"` // -1: none yet
-	End       int64      `json:"end"`
-	Ledger    Ledger     `json:"ledger"`
-	State     string     `json:"state"`
-	Retry     RetryState `json:"retry,omitzero"`
-	Closed    bool       `json:"closed,omitempty"`
-}
-
-// LoadsReport goes from a LoadsWorkflow to the crawl.
-type LoadsReport struct {
-	Parent     Parent       `json:"parent"`
-	Partitions []LoadReport `json:"partitions"`
-	Closed     bool         `json:"closed,omitempty"`
-}
-
 // CrawlState is what a CrawlWorkflow carries into its next run.
 type CrawlState struct {
 	Started    time.Time       `json:"started"`
