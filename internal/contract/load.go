@@ -102,6 +102,9 @@ type RetryState struct {
 	// it or send it to the errors topic.
 	Alone  bool  `json:"alone,omitempty"`
 	Offset int64 `json:"offset,omitempty"`
+	// Halved is how many times batches are halved, because larger ones were too
+	// much for the sink. It outlives the retries.
+	Halved int `json:"halved,omitempty"`
 }
 
 // LoadResult is the position after the slice and the ledger of exactly the

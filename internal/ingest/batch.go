@@ -32,8 +32,9 @@ type batch struct {
 	shrink   int       // size above which the errors topic gets a pointer; -1: none
 	restate  bool      // the errors topic is also told what did not fail
 
-	bytes  int64 // of the source records
-	ledger contract.Ledger
+	settled int   // ops that have an outcome
+	bytes   int64 // of the source records
+	ledger  contract.Ledger
 }
 
 // part is a set of ops that go to the sink in one request: indexes into
@@ -47,14 +48,16 @@ var errFull = errors.New("batch is full")
 
 // prepare extracts and transforms the next batch. An error means that there is
 // no batch; what came before an error is a batch, and the error comes again.
-func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration) (*batch, error) {
+// The limits are halved so many times.
+func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration, halved int) (*batch, error) {
 	b := &batch{from: from, next: from, high: -1, shrink: -1, restate: m.cfg.Restate != nil}
 	size, started := 0, time.Now()
+	mostBytes, mostRecords := max(m.cfg.BatchBytes>>halved, 1), max(m.cfg.BatchCount>>halved, 1)
 	add := func(r kafkalog.Record) error {
 		if r.Offset < b.next {
 			return nil // of a compressed batch that begins before
 		}
-		if size >= m.cfg.BatchBytes || len(b.ops)+len(b.failures) >= m.cfg.BatchCount {
+		if size >= mostBytes || len(b.ops)+len(b.failures) >= mostRecords {
 			return errFull
 		}
 		size += m.add(b, &r)
@@ -76,7 +79,7 @@ func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration) (
 			return nil, err
 		}
 		b.next = max(b.next, next)
-		if b.next == at || b.next >= b.high || size >= m.cfg.BatchBytes || time.Since(started) >= m.cfg.BatchAge {
+		if b.next == at || b.next >= b.high || size >= mostBytes || time.Since(started) >= m.cfg.BatchAge {
 			return b.finish(), nil
 		}
 		wait = 0
@@ -202,7 +205,7 @@ func (b *batch) finish() *batch {
 
 // unreadable is the batch that stands for a stored batch above our limits: one
 // failure per offset that its header claims, from the position on.
-func unreadable(from int64, err error) (*batch, bool) {
+func unreadable(from int64, class Class, err error) (*batch, bool) {
 	e, ok := errors.AsType[*kafkalog.BatchError](err)
 	if !ok || e.Last < from || e.Last-from >= maxIsolated {
 		return nil, false
@@ -210,7 +213,7 @@ func unreadable(from int64, err error) (*batch, bool) {
 	b := &batch{from: from, next: e.Last + 1, high: -1, shrink: -1}
 	for at := from; at < b.next; at++ {
 		b.failures = append(b.failures, failure{
-			offset: at, pointer: true, class: MessageTooBig, state: Extract, reason: err.Error(),
+			offset: at, pointer: true, class: class, state: Extract, reason: err.Error(),
 		})
 	}
 	b.ledger.Offsets = b.next - from
@@ -231,7 +234,8 @@ func (b *batch) settle(i int, r sink.Result, attempts int) {
 		b.ledger.Loaded++
 		b.resolve(b.offsets[i], Redriven, TypeLoaded)
 	default:
-		b.refuse(i, ItemsFailed, r, attempts)
+		class, _ := Classify(Load, &itemError{r})
+		b.refuse(i, class, r, attempts)
 		return
 	}
 	b.ops[i].Doc = nil // not needed any more; the batch may live through long retries

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"syscall"
@@ -31,6 +32,22 @@ func (e *RecordError) Unwrap() error { return e.Err }
 type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// itemError is a document that the sink refused for good.
+type itemError struct{ result sink.Result }
+
+func (e *itemError) Error() string {
+	return fmt.Sprintf("the sink refused the document with status %d %s: %s", e.result.Status, e.result.Type, e.result.Reason)
+}
+
+// aloneError is an error of a request that held one document only.
+type aloneError struct{ error }
+
+// Unwrap gives the cause.
+func (e *aloneError) Unwrap() error { return e.error }
+
+// errNoPosition: nobody has said where to begin.
+var errNoPosition = errors.New("no position yet")
 
 // guard makes a panic of f an error.
 func guard(f func() error) (err error) {
@@ -57,13 +74,20 @@ func Classify(s State, err error) (Class, string) {
 	if e, ok := errors.AsType[*kafkalog.Error](err); ok {
 		return classOfKind(e.Kind)
 	}
-	if s == Load {
+	if errors.Is(err, errNoPosition) {
+		return OffsetNotFound, "the loader begins"
+	}
+	if asksSink(s) {
 		if c, why, ok := classOfSink(err); ok {
 			return c, why
 		}
 	}
 	return classOfNetwork(s, err)
 }
+
+// asksSink: where a bare network error is the sink's. Kafka's are all
+// *kafkalog.Error.
+func asksSink(s State) bool { return s == Load || s == Configure }
 
 func classOfKind(k kafkalog.Kind) (Class, string) {
 	switch k {
@@ -84,8 +108,14 @@ func classOfKind(k kafkalog.Kind) (Class, string) {
 }
 
 func classOfSink(err error) (c Class, why string, ok bool) {
+	if _, ok := errors.AsType[*itemError](err); ok {
+		return ItemsFailed, "the sink refused this document", true
+	}
 	if e, ok := errors.AsType[*sink.RequestError](err); ok {
+		_, alone := errors.AsType[*aloneError](err)
 		switch {
+		case e.Status == http.StatusRequestEntityTooLarge && alone:
+			return MessageTooBig, "one document is larger than the sink takes", true
 		case e.Status >= 500 && e.Status <= 599:
 			return SinkFailed, "the sink answered 5xx", true
 		case e.Status >= 400 && e.Status <= 499:
@@ -107,7 +137,7 @@ func classOfSink(err error) (c Class, why string, ok bool) {
 
 func classOfNetwork(s State, err error) (Class, string) {
 	unavailable := KafkaUnavailable
-	if s == Load {
+	if asksSink(s) {
 		unavailable = SinkUnavailable
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
@@ -145,4 +175,40 @@ func retryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	return 0
+}
+
+// cure is what may let documents of a refused request pass.
+type cure int
+
+const (
+	patience   cure = iota // the sink is in trouble whatever is sent, or an operator has to help
+	halveSoon              // one document spoils the request, or it is too large
+	halveLater             // if it lasts, the request is too much for the sink
+)
+
+// cureOf says how an error that the table answers with Narrow is narrowed down.
+func cureOf(err error) cure {
+	e, ok := errors.AsType[*sink.RequestError](err)
+	if !ok {
+		return halveLater // a connection that breaks each time: a size limit in between, or no end in time
+	}
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		return halveSoon
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return halveLater
+	}
+	return patience
+}
+
+// blocked: rights or a block (a disk that is full) concern the index and not
+// this document, so it waits with the others however long that takes.
+func blocked(r sink.Result) bool {
+	return r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden
+}
+
+// lost: the original of a failure cannot be read any more.
+func lost(err error) bool {
+	c, _ := Classify(Extract, err)
+	return c == OffsetNotFound || c == MessageTooBig
 }

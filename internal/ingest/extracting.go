@@ -8,11 +8,41 @@ import (
 	"trawl/internal/contract"
 )
 
-func (s *slice) extract() {
+// configure makes the sink ready and finds the position.
+func (s *slice) configure() {
+	if s.m.cfg.Open != nil {
+		if err := s.open(); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+	if s.position < 0 && s.m.cfg.Policy == FromZero {
+		s.position, s.start = 0, 0
+	}
 	if s.position < 0 {
-		s.reposition(OffsetNotFound, "no position yet")
+		s.fail(errNoPosition)
 		return
 	}
+	s.on(Configured)
+}
+
+func (s *slice) open() error {
+	ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
+	defer cancel()
+	return guard(func() error {
+		to, at, err := s.m.cfg.Open(ctx, s.position)
+		if err != nil {
+			return err
+		}
+		s.to = to
+		if s.position < 0 && at >= 0 {
+			s.position, s.start = at, at
+		}
+		return nil
+	})
+}
+
+func (s *slice) extract() {
 	b, err := s.next()
 	if err != nil {
 		s.fail(err)
@@ -78,9 +108,10 @@ func (s *slice) fetch(from int64) {
 	a := &ahead{from: from, cancel: cancel, done: make(chan struct{})}
 	s.ahead = a
 	wait := min(max(s.in.IdleWait, minWait), maxWait)
+	halved := s.retry.Halved
 	go func() {
 		defer close(a.done)
-		a.batch, a.err = s.m.prepare(ctx, from, wait)
+		a.batch, a.err = s.m.prepare(ctx, from, wait, halved)
 	}()
 }
 
@@ -96,7 +127,7 @@ func (s *slice) drop() {
 
 // reposition asks the log where it begins and ends and goes there by policy.
 func (s *slice) reposition(class Class, text string) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.m.cfg.CallLimit)
+	ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
 	defer cancel()
 	var first, end int64
 	err := guard(func() (err error) {
@@ -104,10 +135,12 @@ func (s *slice) reposition(class Class, text string) {
 		return err
 	})
 	if err != nil {
-		if c, why := Classify(Extract, err); c != OffsetNotFound {
-			class, text = c, fmt.Sprintf("%s (%s)", err, why)
+		c, why := Classify(s.state, err)
+		if StepOf(s.state, Event(c)).Do != Reposition {
+			s.fail(err)
+			return
 		}
-		s.wait(class, text, 0)
+		s.wait(c, fmt.Sprintf("%s (%s)", err, why), 0)
 		return
 	}
 	s.end = end
@@ -139,7 +172,7 @@ func (s *slice) back(first, end int64, class Class, text string) {
 	if s.ledger.Offsets > 0 {
 		s.over = true
 		s.retry = contract.RetryState{
-			State: s.state.String(), Class: int(class), Attempts: 1, NextTry: s.m.cfg.Now(), Error: cutText(text),
+			State: s.state.String(), Class: int(class), Attempts: 1, NextTry: s.m.cfg.Now(), Error: cutText(text), Halved: s.retry.Halved,
 		}
 		return
 	}

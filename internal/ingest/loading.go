@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
-	"trawl/internal/contract"
 	"trawl/internal/sink"
 )
 
@@ -18,17 +18,19 @@ func (s *slice) load() {
 	}
 	p := b.todo[0]
 	results, err := s.write(b.pick(p))
-	if err != nil {
-		s.fail(err)
-		return
+	if err == nil {
+		err = b.stuck(p, results)
 	}
-	if class, text := allBusy(p, results); text != "" {
-		s.wait(class, text, 0)
+	if err != nil {
+		if len(p.ops) == 1 {
+			err = &aloneError{err}
+		}
+		s.fail(err)
 		return
 	}
 	b.todo = b.todo[1:]
 	if s.retry.State == Load.String() {
-		s.retry = contract.RetryState{} // it moves again
+		s.calm() // it moves again
 	}
 	s.take(p, results)
 	if len(b.todo) == 0 {
@@ -45,10 +47,10 @@ func (s *slice) loaded() {
 }
 
 func (s *slice) write(ops []sink.Op) (results []sink.Result, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.m.cfg.CallLimit)
+	ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
 	defer cancel()
 	err = guard(func() (err error) {
-		results, err = s.m.sink.Write(ctx, ops)
+		results, err = s.to.Write(ctx, ops)
 		return err
 	})
 	if err == nil && len(results) != len(ops) {
@@ -71,66 +73,74 @@ func (b *batch) pick(p part) []sink.Op {
 
 // take settles what has an outcome and keeps the busy items for another try.
 func (s *slice) take(p part, results []sink.Result) {
-	var busy []int
+	var busy, waiting []int
+	var last sink.Result
 	for i, r := range results {
-		if r.Outcome == sink.Busy && p.resends < s.m.cfg.Resends {
-			busy = append(busy, p.ops[i])
-			continue
+		switch {
+		case r.Outcome == sink.Busy && blocked(r):
+			waiting = append(waiting, p.ops[i])
+		case r.Outcome == sink.Busy && p.resends < s.m.cfg.Resends:
+			busy, last = append(busy, p.ops[i]), r
+		default:
+			s.batch.settle(p.ops[i], r, p.resends+1)
+			s.batch.settled++
 		}
-		s.batch.settle(p.ops[i], r, p.resends+1)
 	}
-	if len(busy) == 0 {
-		return
+	if len(waiting) > 0 { // sent alone it is stuck, and waits as such
+		s.batch.todo = append(s.batch.todo, part{waiting, p.resends})
 	}
-	s.batch.todo = append(s.batch.todo, part{busy, p.resends + 1})
-	if !sleep(s.ctx, backoff(p.resends+1, 0)) {
-		s.over = true
+	if len(busy) > 0 {
+		s.batch.todo = append(s.batch.todo, part{busy, p.resends + 1})
+		s.resend(len(busy), p.resends+1, last)
 	}
 }
 
-// allBusy: where a first request got nothing through, the sink is in trouble
-// and not some documents; that is retried without end.
-func allBusy(p part, results []sink.Result) (Class, string) {
-	if p.resends > 0 || len(results) == 0 {
-		return 0, ""
-	}
-	for _, r := range results {
-		if r.Outcome != sink.Busy {
-			return 0, ""
-		}
+// resend pauses before busy items are sent again.
+func (s *slice) resend(items, attempts int, r sink.Result) {
+	err := &itemError{r}
+	class, _ := Classify(Load, err)
+	s.note(class, fmt.Sprintf("%d documents wait to be sent again: %s", items, err))
+	s.retry.Attempts = attempts
+	s.tell()
+	sleep(s.work, backoff(attempts, 0))
+}
+
+// stuck gives the error of a request that got nothing through: the sink is in
+// trouble and not some documents, so that is retried without end. Documents
+// that were busy before, or the last one alone, have no such excuse.
+func (b *batch) stuck(p part, results []sink.Result) error {
+	if len(results) == 0 || slices.ContainsFunc(results, func(r sink.Result) bool { return r.Outcome != sink.Busy }) {
+		return nil
 	}
 	r := results[0]
-	text := fmt.Sprintf("the sink took none of %d documents: status %d %s: %s", len(results), r.Status, r.Type, r.Reason)
-	if r.Status >= 500 {
-		return SinkFailed, text
+	if !blocked(r) && (p.resends > 0 || len(p.ops) == 1 && b.settled > 0) {
+		return nil
 	}
-	return SinkRefused, text
+	return &sink.RequestError{
+		Status: r.Status, Type: r.Type, Reason: fmt.Sprintf("it took none of %d documents: %s", len(results), r.Reason),
+	}
 }
 
-// narrow halves a refused request until the poison stands alone. A single
-// document that is too large is isolated; a single one that makes a bad request
-// waits for an operator. A 429 that lasts may mean a request above the sink's
-// memory limit, a connection that breaks each time one above the size limit.
+// narrow waits, and halves a refused request until the poison stands alone. A
+// single document that makes a bad request waits for an operator. What lasts
+// may mean a request that is too much for the sink: then later batches are
+// smaller, too.
 func (s *slice) narrow(class Class, text string, err error) {
-	status := 0
-	if e, ok := errors.AsType[*sink.RequestError](err); ok {
-		status = e.Status
-	}
 	single := len(s.batch.todo[0].ops) == 1
-	switch {
-	case !single && (status == 413 || status == 400):
+	c := cureOf(err)
+	if c == halveSoon && !single {
 		s.halve()
-		return
-	case status == 413:
-		s.isolate(MessageTooBig, text, err)
 		return
 	}
 	if single { // let its neighbours pass
 		s.batch.todo = append(s.batch.todo[1:], s.batch.todo[0])
 	}
 	s.wait(class, text, retryAfter(err))
-	if !single && s.retry.Attempts >= lasting && (status == 429 || class == Network) {
-		s.halve()
+	if c == halveLater && s.retry.Attempts >= lasting {
+		s.smaller()
+		if !single {
+			s.halve()
+		}
 	}
 }
 
@@ -143,7 +153,7 @@ func (s *slice) halve() {
 
 // isolate makes a failure of what cannot pass: in load the one document of the
 // part, in extract the unreadable batch.
-func (s *slice) isolate(class Class, text string, err error) {
+func (s *slice) isolate(class Class, next State, text string, err error) {
 	switch s.state {
 	case Load:
 		p := s.batch.todo[0]
@@ -160,15 +170,15 @@ func (s *slice) isolate(class Class, text string, err error) {
 		}
 		s.batch.todo = s.batch.todo[1:]
 	case Extract:
-		b, ok := unreadable(s.position, err)
+		b, ok := unreadable(s.position, class, err)
 		if !ok {
 			s.wait(class, text, 0)
 			return
 		}
 		s.batch = b
-		s.state = StepOf(Extract, Event(class)).Next
+		s.state = next
 		s.tell()
 	default:
-		s.reset(class, text)
+		s.reset(class, next, text)
 	}
 }

@@ -1,5 +1,5 @@
-// Package ingest owns the loader: the state machine extract -> transform ->
-// load of one partition, the fourteen error classes, what is done about each,
+// Package ingest owns the loader: the state machine configure -> extract ->
+// transform -> load of one partition, the fourteen error classes, what is done about each,
 // and the ledger that accounts for every offset. It refuses to know what a
 // record means (a Transform does), where documents go (a sink.Sink does) and
 // to keep a position: Slice is told one and answers with the next.
@@ -83,6 +83,7 @@ type Config struct {
 	MaxRecord  int           // bytes of a record's value or a document; larger is class 4: 32 MiB
 	CallLimit  time.Duration // of one call of the source, the sink or the errors topic: 1 min
 	Resends    int           // of items that the sink was too busy for: 5
+	Grace      time.Duration // beyond the time box for a batch in hand, then it is given up: 1 min
 
 	// TransformLimit bounds one call of the transform; beyond it the record
 	// fails and the call is left behind. 0: the transform is trusted to end,
@@ -94,6 +95,12 @@ type Config struct {
 	// as well, with its Resolution, after the sink has acknowledged it. It may
 	// be called again for the same record. nil: a loader.
 	Restate func(f Failure, above int) (kafkalog.Record, bool)
+
+	// Open makes the sink ready, and says where a loader without a position
+	// (-1) begins, -1 if it does not know. It is called in state configure: at
+	// the start of a slice and after every reset, so it must be cheap when
+	// nothing has changed. nil: the sink is the one given to New.
+	Open func(ctx context.Context, position int64) (to sink.Sink, at int64, err error)
 
 	// Now is the clock of NextTry and of the errors topic; nil is time.Now.
 	Now func() time.Time
@@ -130,7 +137,7 @@ type Machine struct {
 // New makes a Machine; it fails on a Config that cannot work.
 func New(cfg Config, source Source, transform TransformFunc, to sink.Sink, errorLog ErrorLog) (*Machine, error) {
 	switch {
-	case source == nil || transform == nil || to == nil || errorLog == nil:
+	case source == nil || transform == nil || to == nil && cfg.Open == nil || errorLog == nil:
 		return nil, errors.New("loader needs a source, a transform, a sink and an errors topic")
 	case cfg.Topic == "" || cfg.Partition < 0:
 		return nil, fmt.Errorf("loader of topic %q partition %d: name a topic and a partition", cfg.Topic, cfg.Partition)
@@ -142,11 +149,12 @@ func New(cfg Config, source Source, transform TransformFunc, to sink.Sink, error
 	setDefault(&cfg.MaxRecord, 32<<20)
 	setDefault(&cfg.CallLimit, time.Minute)
 	setDefault(&cfg.Resends, 5)
+	setDefault(&cfg.Grace, time.Minute)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	m := &Machine{cfg: cfg, source: source, sink: to, errors: errorLog, transform: transform}
-	m.progress.Store(&Progress{State: Extract.String()})
+	m.progress.Store(&Progress{State: Configure.String()})
 	return m, nil
 }
 

@@ -16,6 +16,11 @@ const (
 	// Bounds of one wait for records.
 	minWait = 10 * time.Millisecond
 	maxWait = 5 * time.Second
+	// growAfter is how many batches the sink has to take, one after the other,
+	// before they are larger again.
+	growAfter = 8
+	// maxHalved bounds how small batches get: one record.
+	maxHalved = 16
 	// maxErrorText of a retry record: it travels through workflow history.
 	maxErrorText = 500
 )
@@ -24,7 +29,10 @@ const (
 type slice struct {
 	m   *Machine
 	ctx context.Context
-	in  contract.LoadInput
+	// work ends with ctx, and when a batch in hand has to be given up.
+	work context.Context
+	in   contract.LoadInput
+	to   sink.Sink
 
 	deadline  time.Time
 	idleSince time.Time // zero: something came last
@@ -36,6 +44,7 @@ type slice struct {
 	end      int64
 	ledger   contract.Ledger
 	retry    contract.RetryState
+	good     int // batches loaded without trouble since the last
 
 	batch *batch // in hand, from transform to the position
 	// stated are offsets beyond the position whose failure the errors topic has
@@ -56,7 +65,8 @@ type ahead struct {
 // Slice runs the machine from in.Position until the time box ends, nothing came
 // for in.IdleWait, the position reaches in.Until, or ctx is cancelled; a batch
 // in hand is finished, or given up before its position if the sink or the
-// errors topic fail beyond the time box. All of these are successes: the result
+// errors topic fail beyond the time box, or are slower than its grace: then the
+// next slice takes smaller ones. All of these are successes: the result
 // says what was done, the state, and in Retry.NextTry when to come back if
 // something fails. The ledger covers exactly [Start, Position). An error means
 // that the call itself was wrong.
@@ -65,14 +75,13 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 		return contract.LoadResult{}, fmt.Errorf("load: time box %s: give it more than 0", in.TimeBox)
 	}
 	s := &slice{
-		m: m, ctx: ctx, in: in, deadline: time.Now().Add(in.TimeBox),
-		position: in.Position, end: -1, retry: in.Retry, stated: map[int64]bool{},
+		m: m, ctx: ctx, in: in, to: m.sink, deadline: time.Now().Add(in.TimeBox),
+		start: in.Position, position: in.Position, end: -1, retry: in.Retry, stated: map[int64]bool{},
 	}
 	s.retry.NextTry = time.Time{}
-	if in.Position < 0 && m.cfg.Policy == FromZero {
-		s.position = 0
-	}
-	s.start = s.position
+	work, cancel := context.WithDeadline(ctx, s.deadline.Add(m.cfg.Grace))
+	defer cancel()
+	s.work = work
 	defer s.drop()
 	for !s.ended() {
 		s.step()
@@ -83,13 +92,16 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 }
 
 // ended is asked between steps. A batch in hand is worked on beyond the time
-// box as long as nothing fails.
+// box as long as nothing fails and its grace lasts.
 func (s *slice) ended() bool {
 	if s.over || s.ctx.Err() != nil {
 		return true
 	}
 	if s.batch != nil {
-		return false
+		if s.work.Err() != nil {
+			s.tooSlow()
+		}
+		return s.over
 	}
 	if s.in.Until >= 0 && s.position >= s.in.Until {
 		return true
@@ -99,6 +111,8 @@ func (s *slice) ended() bool {
 
 func (s *slice) step() {
 	switch s.state {
+	case Configure:
+		s.configure()
 	case Extract:
 		s.extract()
 	case Transform:
@@ -118,7 +132,7 @@ func (s *slice) step() {
 // of its own state only: a sink that is down is not better because Kafka reads.
 func (s *slice) on(e Event) {
 	if s.retry.Attempts > 0 && s.retry.State == s.state.String() {
-		s.retry = contract.RetryState{}
+		s.calm()
 	}
 	step := StepOf(s.state, e)
 	switch step.Do {
@@ -139,12 +153,20 @@ func (s *slice) advance() {
 	s.ledger = s.ledger.Add(s.batch.ledger)
 	s.batch = nil
 	clear(s.stated)
+	if s.good++; s.good >= growAfter && s.retry.Halved > 0 {
+		s.retry.Halved--
+		s.good = 0
+	}
 }
 
 // fail takes the step of an error.
 func (s *slice) fail(err error) {
 	if s.ctx.Err() != nil {
 		s.over = true // our own cancellation is no error
+		return
+	}
+	if s.batch != nil && s.work.Err() != nil {
+		s.tooSlow()
 		return
 	}
 	class, why := Classify(s.state, err)
@@ -158,22 +180,34 @@ func (s *slice) fail(err error) {
 	case Shrink:
 		s.shrink(class, text)
 	case Isolate:
-		s.isolate(class, text, err)
+		s.isolate(class, step.Next, text, err)
 	case Reposition:
 		s.reposition(class, text)
 	default: // Reset, Impossible, or an action that is none of an error's
-		s.reset(class, text)
+		s.reset(class, step.Next, text)
 	}
 }
+
+// note counts an attempt that failed.
+func (s *slice) note(class Class, text string) {
+	if s.retry.State != s.state.String() {
+		s.retry = contract.RetryState{State: s.state.String(), Halved: s.retry.Halved}
+	}
+	s.retry.Class, s.retry.Error = int(class), cutText(text)
+	s.retry.Attempts++
+	s.good = 0
+}
+
+// calm ends the retries.
+func (s *slice) calm() { s.retry = contract.RetryState{Halved: s.retry.Halved} }
+
+// smaller makes later batches half as large.
+func (s *slice) smaller() { s.retry.Halved = min(s.retry.Halved+1, maxHalved) }
 
 // wait counts the attempt and pauses. If the pause does not fit the time box,
 // the slice is over and the workflow waits instead.
 func (s *slice) wait(class Class, text string, asked time.Duration) {
-	if s.retry.State != s.state.String() {
-		s.retry = contract.RetryState{State: s.state.String()}
-	}
-	s.retry.Class, s.retry.Error = int(class), cutText(text)
-	s.retry.Attempts++
+	s.note(class, text)
 	pause := backoff(s.retry.Attempts, asked)
 	s.retry.NextTry = s.m.cfg.Now().Add(pause)
 	s.tell()
@@ -188,17 +222,29 @@ func (s *slice) wait(class Class, text string, asked time.Duration) {
 	s.retry.NextTry = time.Time{}
 }
 
-// reset forgets what is in flight and begins again at the position.
-func (s *slice) reset(class Class, text string) {
+// tooSlow gives up the batch in hand: nothing failed for good, but the slice
+// has to end. Its position does not move, and what was acknowledged of it
+// changes nothing when it is done again.
+func (s *slice) tooSlow() {
+	class, why := Classify(s.state, context.DeadlineExceeded)
+	text := fmt.Sprintf("offsets %d to %d were not done %s after the time box (%s): the next batch has half the records",
+		s.batch.from, s.batch.next-1, s.m.cfg.Grace, why)
+	s.wait(class, text, 0)
+	s.smaller()
+	s.over = true
+}
+
+// reset forgets what is in flight and configures again.
+func (s *slice) reset(class Class, next State, text string) {
 	s.wait(class, text, 0)
 	s.drop()
 	s.batch = nil
 	if s.over {
 		return
 	}
-	s.state = Extract
+	s.state = next
 	if s.m.cfg.Rebuild != nil {
-		ctx, cancel := context.WithTimeout(s.ctx, s.m.cfg.CallLimit)
+		ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
 		defer cancel()
 		if err := guard(func() error { return s.m.cfg.Rebuild(ctx) }); err != nil {
 			s.retry.Error = cutText(text + "; fresh clients: " + err.Error())

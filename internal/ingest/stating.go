@@ -16,7 +16,7 @@ func (s *slice) stateErrors() {
 		return
 	}
 	if len(recs) > 0 {
-		ctx, cancel := context.WithTimeout(s.ctx, s.m.cfg.CallLimit)
+		ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
 		defer cancel()
 		if err := guard(func() error { return s.m.errors.Append(ctx, recs) }); err != nil {
 			s.fail(err)
@@ -60,17 +60,14 @@ func (s *slice) records() ([]kafkalog.Record, error) {
 // that is gone meanwhile, or that cannot be read any more, becomes a pointer.
 func (s *slice) original(f *failure) error {
 	found := false
-	_, _, err := s.m.read(s.ctx, f.offset, minWait, func(r kafkalog.Record) error {
+	_, _, err := s.m.read(s.work, f.offset, minWait, func(r kafkalog.Record) error {
 		if r.Offset == f.offset {
 			f.rec, found = clone(&r), true
 		}
 		return errFull
 	})
-	if err != nil && !errors.Is(err, errFull) {
-		class, _ := Classify(Extract, err)
-		if class != OffsetNotFound && class != MessageTooBig {
-			return err
-		}
+	if err != nil && !errors.Is(err, errFull) && !lost(err) {
+		return err
 	}
 	f.fetch, f.pointer = false, !found
 	return nil

@@ -9,15 +9,16 @@ type State int
 
 // The states.
 const (
-	Extract   State = iota // the next records of the partition
+	Configure State = iota // the sink is made ready, the position found
+	Extract                // the next records of the partition
 	Transform              // records into ops
 	Load                   // ops into the sink
 	Errors                 // failed records into the errors topic
 
-	states = 4
+	states = 5
 )
 
-var stateNames = [states]string{"extract", "transform", "load", "errors"}
+var stateNames = [states]string{"configure", "extract", "transform", "load", "errors"}
 
 func (s State) String() string { return stateNames[s] }
 
@@ -26,7 +27,8 @@ type Event int
 
 // The events that are no errors.
 const (
-	GotNothing  Event = classes + iota // the log has nothing more at the moment
+	Configured  Event = classes + iota // the sink is open, the position known
+	GotNothing                         // the log has nothing more at the moment
 	GotBatch                           // records came, or offsets were stepped over
 	AllFine                            // every record became an op or is no document
 	SomeFailed                         // at least one record failed
@@ -35,11 +37,11 @@ const (
 	StatedEarly                        // the errors topic has the failures, ops are still to be loaded
 	StatedLate                         // the errors topic has the failures, the ops are loaded
 
-	events = classes + 8
+	events = classes + 9
 )
 
 var eventNames = [events - classes]string{
-	"nothing there", "batch", "all transformed", "some failed", "all loaded", "some refused", "errors stated, ops left", "errors stated, ops loaded",
+	"configured", "nothing there", "batch", "all transformed", "some failed", "all loaded", "some refused", "errors stated, ops left", "errors stated, ops loaded",
 }
 
 func (e Event) String() string {
@@ -58,11 +60,11 @@ const (
 	Proceed           // go to the next state
 	Advance           // everything up to the batch's end is acknowledged: the position moves, then the next state
 	Retry             // wait with growing pauses, then the same work again
-	Reset             // forget what is in flight, make fresh clients, begin again at the position
+	Reset             // forget what is in flight, make fresh clients, configure again
 	Reposition        // ask the log for its bounds and move the position by policy
 	Isolate           // state the failing record alone in the errors topic and go on with the others
 	Shrink            // state a pointer in place of the record that is too big for the errors topic
-	Narrow            // as Retry, but 413, 400, a lasting 429 or broken connection halve the request until the poison stands alone
+	Narrow            // as Retry, but what may concern one document or the size of a request halves it, until the poison stands alone
 	Impossible        // see Why; handled as Reset
 )
 
@@ -82,6 +84,8 @@ type Step struct {
 
 const (
 	whyNoSink   = "the sink is not asked in this state"
+	whyNoBulk   = "no document is sent in this state"
+	whyNoRecord = "no record is read or written in this state"
 	whyNoIO     = "transforming does no I/O"
 	whyDecoded  = "only transform looks into records"
 	whyKafka    = "Kafka is not asked in this state"
@@ -90,60 +94,78 @@ const (
 )
 
 var table = [states][events]Step{
+	Configure: {
+		Configured: {Proceed, Extract, "the sink is open, the position known"},
+
+		Event(Uncategorised):     {Reset, Configure, whyReset},
+		Event(KafkaUnavailable):  {Retry, Configure, whyComeBack},
+		Event(TopicNotFound):     {Retry, Configure, "the topic may be made, or made again"},
+		Event(PartitionNotFound): {Retry, Configure, "partitions may be added"},
+		Event(MessageTooBig):     {Impossible, Configure, whyNoRecord},
+		Event(OffsetNotFound):    {Reposition, Configure, "no position yet: the source's policy says where to begin"},
+		Event(Network):           {Retry, Configure, whyComeBack},
+		Event(InvalidFormat):     {Impossible, Configure, whyDecoded},
+		Event(InvalidEvent):      {Impossible, Configure, whyDecoded},
+		Event(TransformFailed):   {Impossible, Configure, whyDecoded},
+		Event(SinkUnavailable):   {Retry, Configure, whyComeBack},
+		Event(SinkFailed):        {Retry, Configure, whyComeBack},
+		Event(ItemsFailed):       {Impossible, Configure, whyNoBulk},
+		Event(SinkRefused):       {Retry, Configure, "rights are missing, or the index must not be created: an operator's"},
+	},
 	Extract: {
 		GotNothing: {Proceed, Extract, "an empty poll is a state change too: the idle time begins"},
 		GotBatch:   {Proceed, Transform, "records, or offsets without records, are in hand"},
 
-		Event(Uncategorised):     {Reset, Extract, whyReset},
+		Event(Uncategorised):     {Reset, Configure, whyReset},
 		Event(KafkaUnavailable):  {Retry, Extract, whyComeBack},
 		Event(TopicNotFound):     {Retry, Extract, "the topic may be made, or made again"},
 		Event(PartitionNotFound): {Retry, Extract, "partitions may be added"},
 		Event(MessageTooBig):     {Isolate, Errors, "a batch above our limits never gets smaller"},
 		Event(OffsetNotFound):    {Reposition, Extract, "retention, a lost tail, or a topic made again"},
 		Event(Network):           {Retry, Extract, whyComeBack},
-		Event(InvalidFormat):     {Impossible, Extract, whyDecoded},
-		Event(InvalidEvent):      {Impossible, Extract, whyDecoded},
-		Event(TransformFailed):   {Impossible, Extract, whyDecoded},
-		Event(SinkUnavailable):   {Impossible, Extract, whyNoSink},
-		Event(SinkFailed):        {Impossible, Extract, whyNoSink},
-		Event(ItemsFailed):       {Impossible, Extract, whyNoSink},
-		Event(SinkRefused):       {Impossible, Extract, whyNoSink},
+		Event(InvalidFormat):     {Impossible, Configure, whyDecoded},
+		Event(InvalidEvent):      {Impossible, Configure, whyDecoded},
+		Event(TransformFailed):   {Impossible, Configure, whyDecoded},
+		Event(SinkUnavailable):   {Impossible, Configure, whyNoSink},
+		Event(SinkFailed):        {Impossible, Configure, whyNoSink},
+		Event(ItemsFailed):       {Impossible, Configure, whyNoSink},
+		Event(SinkRefused):       {Impossible, Configure, whyNoSink},
 	},
 	Transform: {
 		AllFine:    {Proceed, Load, "nothing to state"},
 		SomeFailed: {Proceed, Errors, "failures are acknowledged before the sink, the sink before the position"},
 
 		Event(Uncategorised):     {Isolate, Errors, "whatever a transform does concerns one record"},
-		Event(KafkaUnavailable):  {Impossible, Extract, whyNoIO},
-		Event(TopicNotFound):     {Impossible, Extract, whyNoIO},
-		Event(PartitionNotFound): {Impossible, Extract, whyNoIO},
+		Event(KafkaUnavailable):  {Impossible, Configure, whyNoIO},
+		Event(TopicNotFound):     {Impossible, Configure, whyNoIO},
+		Event(PartitionNotFound): {Impossible, Configure, whyNoIO},
 		Event(MessageTooBig):     {Isolate, Errors, "the record or its document is above our limits"},
-		Event(OffsetNotFound):    {Impossible, Extract, whyNoIO},
-		Event(Network):           {Impossible, Extract, whyNoIO},
+		Event(OffsetNotFound):    {Impossible, Configure, whyNoIO},
+		Event(Network):           {Impossible, Configure, whyNoIO},
 		Event(InvalidFormat):     {Isolate, Errors, "decoding it again gives the same"},
 		Event(InvalidEvent):      {Isolate, Errors, "validating it again gives the same"},
 		Event(TransformFailed):   {Isolate, Errors, "an error, a panic or no end within the limit"},
-		Event(SinkUnavailable):   {Impossible, Extract, whyNoSink},
-		Event(SinkFailed):        {Impossible, Extract, whyNoSink},
-		Event(ItemsFailed):       {Impossible, Extract, whyNoSink},
-		Event(SinkRefused):       {Impossible, Extract, whyNoSink},
+		Event(SinkUnavailable):   {Impossible, Configure, whyNoSink},
+		Event(SinkFailed):        {Impossible, Configure, whyNoSink},
+		Event(ItemsFailed):       {Impossible, Configure, whyNoSink},
+		Event(SinkRefused):       {Impossible, Configure, whyNoSink},
 	},
 	Load: {
 		AllLoaded:   {Advance, Extract, "errors were stated before"},
 		SomeRefused: {Proceed, Errors, "what the sink refuses for good is stated before the position moves"},
 
-		Event(Uncategorised):     {Reset, Extract, whyReset},
-		Event(KafkaUnavailable):  {Impossible, Extract, whyKafka},
-		Event(TopicNotFound):     {Impossible, Extract, whyKafka},
-		Event(PartitionNotFound): {Impossible, Extract, whyKafka},
+		Event(Uncategorised):     {Reset, Configure, whyReset},
+		Event(KafkaUnavailable):  {Impossible, Configure, whyKafka},
+		Event(TopicNotFound):     {Impossible, Configure, whyKafka},
+		Event(PartitionNotFound): {Impossible, Configure, whyKafka},
 		Event(MessageTooBig):     {Isolate, Errors, "one document that is too large for the sink"},
-		Event(OffsetNotFound):    {Impossible, Extract, whyKafka},
+		Event(OffsetNotFound):    {Impossible, Configure, whyKafka},
 		Event(Network):           {Narrow, Load, "the write may have happened; doing it again changes nothing"},
-		Event(InvalidFormat):     {Impossible, Extract, whyDecoded},
-		Event(InvalidEvent):      {Impossible, Extract, whyDecoded},
-		Event(TransformFailed):   {Impossible, Extract, whyDecoded},
+		Event(InvalidFormat):     {Impossible, Configure, whyDecoded},
+		Event(InvalidEvent):      {Impossible, Configure, whyDecoded},
+		Event(TransformFailed):   {Impossible, Configure, whyDecoded},
 		Event(SinkUnavailable):   {Retry, Load, whyComeBack},
-		Event(SinkFailed):        {Retry, Load, whyComeBack},
+		Event(SinkFailed):        {Narrow, Load, "comes back; one that lasts may be a gateway that a large request is too slow for"},
 		Event(ItemsFailed):       {Isolate, Errors, "the sink refused these items; busy ones were sent again before"},
 		Event(SinkRefused):       {Narrow, Load, "one document may spoil the request, or rights, index or capacity are missing"},
 	},
@@ -151,20 +173,20 @@ var table = [states][events]Step{
 		StatedEarly: {Proceed, Load, "the ops of the same batch are next"},
 		StatedLate:  {Advance, Extract, "all is acknowledged"},
 
-		Event(Uncategorised):     {Reset, Extract, whyReset},
+		Event(Uncategorised):     {Reset, Configure, whyReset},
 		Event(KafkaUnavailable):  {Retry, Errors, whyComeBack},
 		Event(TopicNotFound):     {Retry, Errors, "the errors topic may be made again"},
 		Event(PartitionNotFound): {Retry, Errors, "partitions may be added"},
 		Event(MessageTooBig):     {Shrink, Errors, "the original stays in its own topic; a pointer says where"},
-		Event(OffsetNotFound):    {Impossible, Extract, "appending has no offset; an original that is gone becomes a pointer"},
+		Event(OffsetNotFound):    {Impossible, Configure, "appending has no offset; an original that is gone becomes a pointer"},
 		Event(Network):           {Retry, Errors, "the record may be there twice; its id says so"},
-		Event(InvalidFormat):     {Impossible, Extract, whyDecoded},
-		Event(InvalidEvent):      {Impossible, Extract, whyDecoded},
-		Event(TransformFailed):   {Impossible, Extract, whyDecoded},
-		Event(SinkUnavailable):   {Impossible, Extract, whyNoSink},
-		Event(SinkFailed):        {Impossible, Extract, whyNoSink},
-		Event(ItemsFailed):       {Impossible, Extract, whyNoSink},
-		Event(SinkRefused):       {Impossible, Extract, whyNoSink},
+		Event(InvalidFormat):     {Impossible, Configure, whyDecoded},
+		Event(InvalidEvent):      {Impossible, Configure, whyDecoded},
+		Event(TransformFailed):   {Impossible, Configure, whyDecoded},
+		Event(SinkUnavailable):   {Impossible, Configure, whyNoSink},
+		Event(SinkFailed):        {Impossible, Configure, whyNoSink},
+		Event(ItemsFailed):       {Impossible, Configure, whyNoSink},
+		Event(SinkRefused):       {Impossible, Configure, whyNoSink},
 	},
 }
 
@@ -172,7 +194,7 @@ var table = [states][events]Step{
 // meet, class or not, is Impossible.
 func StepOf(s State, e Event) Step {
 	if s < 0 || s >= states || e < 0 || e >= events || table[s][e].Do == undefined {
-		return Step{Impossible, Extract, "no such event in this state"}
+		return Step{Impossible, Configure, "no such event in this state"}
 	}
 	return table[s][e]
 }
