@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gocolly/colly/v2"
@@ -24,7 +25,7 @@ type Options struct {
 	Headers   time.Duration // from the request written to the last header; 20 s
 	Window    time.Duration // in which a body must make progress; 10 s
 	MinRate   int64         // bytes per second over a Window; 512
-	IdleConns int           // idle connections kept, over all hosts; 512
+	IdleConns int           // idle connections kept, over all hosts; a quarter of the files that may be open, at most 4,096
 	HostConns int           // idle connections kept per host; 16
 	IdleTime  time.Duration // after which an idle connection is closed; 30 s
 
@@ -54,7 +55,7 @@ func (o Options) withDefaults() Options {
 		o.MinRate = 512
 	}
 	if o.IdleConns <= 0 {
-		o.IdleConns = 512
+		o.IdleConns = idleConns()
 	}
 	if o.HostConns <= 0 {
 		o.HostConns = 16
@@ -63,6 +64,18 @@ func (o Options) withDefaults() Options {
 		o.UserAgent = "trawl"
 	}
 	return o
+}
+
+// idleConns is what this process can afford to keep open. A polite crawl of
+// many hosts comes back to each within a second or two: with fewer connections
+// than hosts nearly every request would dial again.
+func idleConns() int {
+	const least, most = 64, 4096
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return least
+	}
+	return int(min(max(files.Cur/4, least), most))
 }
 
 // maxHeaders bounds the headers of an answer, in bytes.

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"errors"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -57,11 +56,8 @@ func isPacked(path string) bool {
 
 // mediaType is the type without parameters, in lower case.
 func mediaType(contentType string) string {
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		kind, _, _ = strings.Cut(strings.ToLower(contentType), ";")
-	}
-	return strings.TrimSpace(kind)
+	kind, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(kind))
 }
 
 // answered turns an answer that ends its locator into a page record, the
