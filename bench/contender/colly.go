@@ -3,26 +3,38 @@ package contender
 import (
 	"context"
 	"net/url"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gocolly/colly/v2"
 )
 
 // Colly crawls as colly's own examples do: asynchronous, one limit rule, a
-// callback for links that visits them, everything else as it comes. It takes
-// two fragments of a page for two pages; that is how plain colly is.
+// callback for links that visits them, everything else as it comes, but for one
+// thing: the fragment of a link is cut off, because colly takes two fragments of
+// a page for two pages and would request it again for each.
 func Colly(ctx context.Context, o Options) (Result, error) {
 	root, err := url.Parse(o.Root)
 	if err != nil {
 		return Result{}, err
 	}
-	c := colly.NewCollector(colly.Async(true), colly.AllowedDomains(root.Hostname()), colly.StdlibContext(ctx))
+	c := colly.NewCollector(colly.Async(true), colly.StdlibContext(ctx))
+	if o.Net.IsValid() {
+		c.OnRequest(func(r *colly.Request) {
+			if !o.crawls(root, r.URL) {
+				r.Abort()
+			}
+		})
+	} else {
+		c.AllowedDomains = []string{root.Hostname()}
+	}
 	if err := c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: Parallel}); err != nil {
 		return Result{}, err
 	}
 	var pages, failed atomic.Int64
 	c.OnHTML("a[href]", func(e *colly.HTMLElement) {
-		_ = e.Request.Visit(e.Attr("href")) // already visited, mostly; failures come to OnError
+		page, _, _ := strings.Cut(e.Attr("href"), "#")
+		_ = e.Request.Visit(page) // already visited, mostly; failures come to OnError
 	})
 	c.OnResponse(func(r *colly.Response) {
 		pages.Add(1)

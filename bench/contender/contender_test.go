@@ -4,15 +4,16 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"testing"
 
 	"trawl/bench/web"
 )
 
-func start(t *testing.T, pages int) *web.Server {
+func start(t *testing.T, hosts, pages int) *web.Server {
 	t.Helper()
-	w, err := web.New(web.Config{Seed: 3, Hosts: 1, PagesPerHost: pages, Links: 12, Size: 3000})
+	w, err := web.New(web.Config{Seed: 3, Hosts: hosts, PagesPerHost: pages, Links: 12, Size: 3000, OffHost: 100, Spellings: 300})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func start(t *testing.T, pages int) *web.Server {
 func TestEveryPageIsFetched(t *testing.T) {
 	for name, crawl := range map[string]func(context.Context, Options) (Result, error){"raw": Raw, "colly": Colly} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, 300)
+			s := start(t, 1, 300)
 			dir := t.TempDir()
 			got, err := crawl(t.Context(), Options{Root: s.Root(), Dir: dir})
 			if err != nil || got.Errors != 0 {
@@ -45,6 +46,28 @@ func TestEveryPageIsFetched(t *testing.T) {
 				t.Errorf("%d files, %v; want one for each page", len(files), err)
 			}
 		})
+	}
+}
+
+func TestANetworkOfHosts(t *testing.T) {
+	for name, crawl := range map[string]func(context.Context, Options) (Result, error){"raw": Raw, "colly": Colly} {
+		s := start(t, 3, 100)
+		for network, want := range map[string]int64{"": 100, "127.1.0.0/16": 300, "127.1.0.0/31": 100, "127.2.0.0/16": 1} {
+			s.Log().Reset()
+			o := Options{Root: s.Root()}
+			if network != "" {
+				o.Net = netip.MustParsePrefix(network)
+			}
+			if name == "colly" && network == "127.2.0.0/16" {
+				want = 0 // it does not ask for the root either
+			}
+			if _, err := crawl(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			if st := s.Log().Stats(); st.Distinct != want || st.Unknown != 0 {
+				t.Errorf("%s in network %q: the site saw %+v, want %d pages", name, network, st, want)
+			}
+		}
 	}
 }
 

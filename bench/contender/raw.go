@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 
 	"golang.org/x/net/html"
@@ -117,8 +118,8 @@ func anchor(z *html.Tokenizer) (string, bool) {
 }
 
 func (f *rawFetcher) link(base *url.URL, href string) {
-	u, err := base.Parse(href)
-	if err != nil || u.Host != base.Host || u.Scheme != base.Scheme {
+	u, err := base.Parse(strings.TrimSpace(href))
+	if err != nil || !f.options.crawls(base, u) {
 		return
 	}
 	u.Fragment, u.RawFragment = "", ""

@@ -111,40 +111,90 @@ func (w *Web) Size(r Ref) int {
 	return w.cfg.Size/2 + below(w.hash(r, forBody), w.cfg.Size)
 }
 
+// A block of a page is at most blockText bytes of text in some markup.
+const (
+	blockText = 320
+	blockEnd  = "</p></div></section>\n"
+)
+
 // AppendBody appends the HTML of a plain or flaky page to dst. It has at
 // least the size that its links need.
 func (w *Web) AppendBody(dst []byte, r Ref) []byte {
 	begin := len(dst)
+	var room [64]Ref
+	links := w.Links(room[:0], r)
+	r = w.source(r)
 	dst = append(dst, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>"...)
 	dst = w.appendTitle(dst, r)
 	dst = append(dst, "</title></head><body>\n<h1>"...)
 	dst = w.appendTitle(dst, r)
 	dst = append(dst, "</h1>\n<ul>\n"...)
-	var room [64]Ref
-	for i, l := range w.Links(room[:0], r) {
+	for i, l := range links {
 		dst = append(dst, "<li><a href=\""...)
-		if l.Host != r.Host {
-			dst = append(dst, "http://"...)
-			dst = append(dst, w.Host(l.Host)...)
-		}
-		dst = w.appendPath(dst, l)
-		if i%8 == 7 { // a fragment is not another page
-			dst = append(dst, "#part-"...)
-			dst = strconv.AppendInt(dst, int64(i), 10)
-		}
+		dst = w.appendHref(dst, r, l, i)
 		dst = append(dst, "\">"...)
 		dst = append(dst, w.text.words[below(mix(uint64(l.Page)), len(w.text.words))]...)
 		dst = append(dst, "</a></li>\n"...)
 	}
 	dst = append(dst, "</ul>\n"...)
 	h := w.hash(r, forBody)
-	for left := w.Size(r) - (len(dst) - begin) - 40; left > 0; left = w.Size(r) - (len(dst) - begin) - 40 {
+	var markup [256]byte
+	block := w.appendBlock(markup[:0], h)
+	frame := len(block) + len(blockEnd)
+	for left := w.Size(r) - (len(dst) - begin) - 20 - frame; left > 0; left = w.Size(r) - (len(dst) - begin) - 20 - frame {
 		h = mix(h + 0x9e3779b97f4a7c15)
-		dst = append(dst, "<p>"...)
-		dst = append(dst, w.text.stretch(h, min(700, left))...)
-		dst = append(dst, "</p>\n"...)
+		dst = append(dst, block...)
+		dst = append(dst, w.text.stretch(h, min(blockText, left))...)
+		dst = append(dst, blockEnd...)
 	}
 	return append(dst, "</body></html>\n"...)
+}
+
+// appendHref appends how page r writes its link number i to page l.
+func (w *Web) appendHref(dst []byte, r, l Ref, i int) []byte {
+	way := -1
+	if w.cfg.Spellings > 0 {
+		if h := w.hash(l, forSpelling+uint64(r.Page+i)<<8); below(h, 1000) < w.cfg.Spellings {
+			way = below(mix(h), spellings)
+		}
+	}
+	switch {
+	case way >= 0:
+		dst = append(dst, [spellings]string{"http://", "HTTP://", "//", "\n\thttp://", "http://", "//"}[way]...)
+		dst = append(dst, w.Host(l.Host)...)
+		dst = append(dst, [spellings]string{"", "", "", "", "/.", "/p/.."}[way]...)
+	case l.Host != r.Host:
+		dst = append(dst, "http://"...)
+		dst = append(dst, w.Host(l.Host)...)
+	}
+	dst = w.appendPath(dst, l)
+	if i%8 == 7 { // a fragment is not another page
+		dst = append(dst, "#part-"...)
+		dst = strconv.AppendInt(dst, int64(i), 10)
+	}
+	if way == spaced {
+		dst = append(dst, " \n"...)
+	}
+	return dst
+}
+
+// The unusual ways to write a URL, which the URL standard makes the same of.
+const (
+	spellings = 6
+	spaced    = 3 // the one with white space around it
+)
+
+// appendBlock appends what a block of a page begins with. Its classes are the
+// page's own: markup repeats within a page, which is why pages compress five
+// times, but not from page to page, which would flatter whoever compresses
+// several at once.
+func (w *Web) appendBlock(dst []byte, h uint64) []byte {
+	for _, part := range [...]string{`<section class="`, ` `, `__`, `" data-kind="`, `-`, `"><div class="`, ` `, `--`, `"><p class="`, ` `} {
+		h = mix(h + 1)
+		dst = append(dst, part...)
+		dst = append(dst, w.text.words[below(h, len(w.text.words))]...)
+	}
+	return append(dst, `">`...)
 }
 
 func robotsTxt(delay time.Duration) []byte {

@@ -42,6 +42,8 @@ type Config struct {
 	Errors     int // 500, always
 	Flaky      int // 500 to the first request, then a plain page
 	Disallowed int // under /private/, which robots.txt forbids
+	Copies     int // plain pages with the body of another one of the host
+	Spellings  int // not of pages, but of links: those that are written in an unusual way
 
 	CrawlDelay time.Duration // in robots.txt; 0: no such line
 	// Latency is waited before a page is answered; nil: none. It must be safe
@@ -152,6 +154,8 @@ func (c Config) check() error {
 		{"Errors", c.Errors, 0, 900},
 		{"Flaky", c.Flaky, 0, 900},
 		{"Disallowed", c.Disallowed, 0, 900},
+		{"Copies", c.Copies, 0, 1000},
+		{"Spellings", c.Spellings, 0, 1000},
 		{"all shares of kinds", c.Redirects + c.Missing + c.Gone + c.Errors + c.Flaky + c.Disallowed, 0, 900},
 		{"Port", c.Port, 0, 65_535},
 		{"LogCapacity", c.LogCapacity, 1, 1 << 24},
@@ -258,6 +262,9 @@ const (
 	forTarget
 	forLinks
 	forBody
+	forCopy
+	forSpelling
+	forLatency
 )
 
 // mix is a 64-bit finalizer: every bit of the answer depends on every bit of x.
@@ -308,6 +315,27 @@ func (w *Web) candidate(r Ref) Ref {
 	return Ref{Host: r.Host, Page: below(w.hash(r, forTarget), max(r.Page, 1))}
 }
 
+// tree is how many links of a page lead to its children in the tree.
+func (w *Web) tree() int { return (w.cfg.Links + 1) / 2 }
+
+// originals is how many pages of a host the copies are copies of.
+const originals = 100
+
+// source is the page whose body and links a page has: nearly always its own.
+// Only pages without children are copied and copies, so that every page stays
+// reachable.
+func (w *Web) source(r Ref) Ref {
+	leaf := (w.cfg.PagesPerHost-2)/w.tree() + 1 // the first page without children
+	if w.cfg.Copies == 0 || r.Page < leaf || w.Kind(r) != Plain {
+		return r
+	}
+	h := w.hash(r, forCopy)
+	if below(h, 1000) >= w.cfg.Copies {
+		return r
+	}
+	return Ref{r.Host, leaf + below(mix(h), min(originals, w.cfg.PagesPerHost-leaf))}
+}
+
 // Links appends the links of a page in document order to dst; other kinds
 // than Plain and Flaky have none. Half of them, rounded up, form a tree over
 // the pages of the host, two of page 0 form a tree over the hosts, the others
@@ -316,7 +344,8 @@ func (w *Web) Links(dst []Ref, r Ref) []Ref {
 	if k := w.Kind(r); k != Plain && k != Flaky {
 		return dst
 	}
-	tree := (w.cfg.Links + 1) / 2
+	r = w.source(r)
+	tree := w.tree()
 	for i := range tree {
 		if child := r.Page*tree + 1 + i; child < w.cfg.PagesPerHost {
 			dst = append(dst, Ref{r.Host, child})

@@ -1,4 +1,4 @@
-// Command contender crawls one host with one of the crawlers that trawl is
+// Command contender crawls a site with one of the crawlers that trawl is
 // measured beside, and prints what it fetched as JSON. It is a process of its
 // own, so that its CPU time and memory are its own; it measures nothing.
 package main
@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
@@ -31,6 +32,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("contender", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.Dir, "store", "", "write each page to a file in this `directory`, which exists")
+	fs.TextVar(&o.Net, "net", netip.Prefix{}, "crawl all hosts that are addresses of this `network`, such as 127.1.0.0/16; none: the host of the URL")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

@@ -4,6 +4,9 @@
 //
 //	GET  /__log                 counters, as JSON
 //	GET  /__log/entries?from=N  the kept requests from number N on, one JSON object a line
+//	GET  /__hosts               the hosts as they stand in URLs
+//	GET  /__ideal?delay=D       requests beside those that politeness would have allowed
+//	GET  /__progress?points=N   how many pages were known when so many were done
 //	GET  /__reach?depth=N       what an obedient crawl from the root requests, and how the log differs
 //	POST /__log/reset           forgets counters and requests
 package main
@@ -51,14 +54,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.IntVar(&cfg.Errors, "errors", 0, "pages answered 500, per mille")
 	fs.IntVar(&cfg.Flaky, "flaky", 0, "pages that fail once, per mille")
 	fs.IntVar(&cfg.Disallowed, "disallowed", 0, "pages that robots.txt forbids, per mille")
+	fs.IntVar(&cfg.Copies, "copies", 0, "pages with the body of another one, per mille")
+	fs.IntVar(&cfg.Spellings, "spellings", 0, "links written in an unusual way, per mille")
+	fs.IntVar(&cfg.LogCapacity, "entries", 1<<16, "newest requests that the log keeps one by one")
 	fs.DurationVar(&cfg.CrawlDelay, "crawl-delay", 0, "Crawl-delay in robots.txt")
 	fs.IntVar(&cfg.Port, "port", 0, "port of every host; 0 picks a free one")
 	latency := fs.Duration("latency", 0, "wait before each page")
+	tail := fs.Bool("heavy-tail", false, "heavy-tailed latencies instead: most within tenths of a second, some of seconds")
 	control := fs.String("control", "127.0.0.1:0", "loopback address of the control endpoint")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	if *latency > 0 {
+	switch {
+	case *tail && *latency > 0:
+		return errors.New("-latency and -heavy-tail: want one of them")
+	case *tail:
+		cfg.Latency = web.HeavyTail(cfg.Seed)
+	case *latency > 0:
 		cfg.Latency = func(int, int) time.Duration { return *latency }
 	}
 	return serve(ctx, cfg, *control, stdout)
@@ -98,7 +110,7 @@ func serve(ctx context.Context, cfg web.Config, control string, stdout io.Writer
 
 func controlHandler(w *web.Web) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /__log", func(rw http.ResponseWriter, _ *http.Request) { answer(rw, w.Log().Stats()) })
+	mux.HandleFunc("GET /__log", answering(func(*http.Request) (any, error) { return w.Log().Stats(), nil }))
 	mux.HandleFunc("GET /__log/entries", func(rw http.ResponseWriter, r *http.Request) {
 		from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64) // 0: from the oldest
 		enc := json.NewEncoder(rw)
@@ -112,20 +124,58 @@ func controlHandler(w *web.Web) http.Handler {
 		w.Log().Reset()
 		rw.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("GET /__reach", func(rw http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /__hosts", answering(func(*http.Request) (any, error) { return hosts(w), nil }))
+	mux.HandleFunc("GET /__ideal", answering(func(r *http.Request) (any, error) {
+		delay, err := time.ParseDuration(r.FormValue("delay"))
+		if err != nil {
+			return nil, fmt.Errorf("delay is %q: want a duration such as 1s", r.FormValue("delay"))
+		}
+		return w.Ideal(delay)
+	}))
+	mux.HandleFunc("GET /__progress", answering(func(r *http.Request) (any, error) {
+		points, err := strconv.Atoi(r.FormValue("points"))
+		if err != nil || points < 1 || points > maxPoints {
+			return nil, fmt.Errorf("points is %q: want 1 to %d", r.FormValue("points"), maxPoints)
+		}
+		return w.Progress(points)
+	}))
+	mux.HandleFunc("GET /__reach", answering(func(r *http.Request) (any, error) {
 		depth := -1
 		if v := r.FormValue("depth"); v != "" {
 			n, err := strconv.Atoi(v)
 			if err != nil {
-				http.Error(rw, fmt.Sprintf("depth is %q: want a number", v), http.StatusBadRequest)
-				return
+				return nil, fmt.Errorf("depth is %q: want a number", v)
 			}
 			depth = n
 		}
-		answer(rw, reached(w, depth))
-	})
+		return reached(w, depth), nil
+	}))
 	return mux
 }
+
+// answering answers what f does, as JSON; its error is one of the request.
+func answering(f func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		v, err := f(r)
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusBadRequest)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(v)
+	}
+}
+
+func hosts(w *web.Web) []string {
+	all := make([]string, w.Config().Hosts)
+	for i := range all {
+		all[i] = w.Host(i)
+	}
+	return all
+}
+
+// maxPoints of the progress of a crawl.
+const maxPoints = 1 << 20
 
 // reachAnswer is the answer of /__reach; the URLs are the first hundred.
 type reachAnswer struct {
@@ -146,9 +196,4 @@ func reached(w *web.Web, depth int) reachAnswer {
 		out.Extra = append(out.Extra, w.URL(p))
 	}
 	return out
-}
-
-func answer(rw http.ResponseWriter, v any) {
-	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(v)
 }

@@ -37,6 +37,23 @@ func TestServesAndReports(t *testing.T) {
 	if err := json.Unmarshal(fetch(t, at.Control+"/__reach"), &r); err != nil || r.Requested != 10 || len(r.Missing) != 9 || len(r.Extra) != 0 {
 		t.Errorf("reach is %+v, %v", r, err)
 	}
+	var hosts []string
+	if err := json.Unmarshal(fetch(t, at.Control+"/__hosts"), &hosts); err != nil || len(hosts) != 2 || !strings.Contains(at.Root, hosts[0]) {
+		t.Errorf("hosts are %v, %v", hosts, err)
+	}
+	var progress []web.Progress
+	if err := json.Unmarshal(fetch(t, at.Control+"/__progress?points=9"), &progress); err != nil || len(progress) != 1 || progress[0].Pages != 1 || progress[0].Known < 2 {
+		t.Errorf("progress is %+v, %v", progress, err)
+	}
+	var ideal web.Ideal
+	if err := json.Unmarshal(fetch(t, at.Control+"/__ideal?delay=1s"), &ideal); err != nil || ideal.Requests != 1 || ideal.Possible < 1 {
+		t.Errorf("ideal is %+v, %v", ideal, err)
+	}
+	for _, wrong := range []string{"/__progress?points=0", "/__ideal?delay=soon", "/__reach?depth=x"} {
+		if text := fetch(t, at.Control+wrong); !strings.Contains(string(text), "want") {
+			t.Errorf("%s answers %q", wrong, text)
+		}
+	}
 	res, err := http.Post(at.Control+"/__log/reset", "", nil)
 	if err != nil || res.StatusCode != http.StatusNoContent {
 		t.Errorf("reset: %v, %v", res, err)
@@ -61,6 +78,13 @@ func fetch(t *testing.T, url string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+func TestRefusesTwoLatencies(t *testing.T) {
+	err := run(t.Context(), []string{"-latency", "1s", "-heavy-tail"}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "one of them") {
+		t.Errorf("run = %v", err)
+	}
 }
 
 func TestRefusesControlOffLoopback(t *testing.T) {
