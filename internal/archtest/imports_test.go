@@ -38,6 +38,7 @@ var layers = map[string][]string{
 	"internal/contract":         {},
 	"internal/kafkalog":         {},
 	"internal/kafkalog/logtest": {"internal/kafkalog"},
+	"internal/markup":           {},
 	"internal/page":             {},
 	"internal/robots":           {},
 	"internal/settings":         {},
