@@ -3,6 +3,7 @@ package spec
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -168,7 +169,8 @@ func (s *Spec) readSeedFiles() Problems {
 	var ps Problems
 	left := int64(MaxSeedBytes)
 	for i, name := range s.Seeds.Files {
-		data, err := readBounded(name, left)
+		data, err := readBounded(name, left, "name a file with one URL per line",
+			"makes the seed files larger than "+FormatSize(MaxSeedBytes)+"; use a sitemap, or starter add-seeds")
 		if err != nil {
 			ps = append(ps, s.problem("seeds.files", i, name, err.Error(), ""))
 			continue
@@ -180,15 +182,17 @@ func (s *Spec) readSeedFiles() Problems {
 	return ps
 }
 
-func readBounded(name string, most int64) ([]byte, error) {
+// readBounded reads a regular file of at most so many bytes; remedy and large
+// say what to do about one that is not there or larger.
+func readBounded(name string, most int64, remedy, large string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read (%s); name a file with one URL per line", plainCause(err))
+		return nil, fmt.Errorf("cannot be read (%s); %s", plainCause(err), remedy)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("is not a regular file; name a file with one URL per line")
+		return nil, fmt.Errorf("is not a regular file; %s", remedy)
 	case info.Size() > most:
-		return nil, fmt.Errorf("makes the seed files larger than %s; use a sitemap, or starter add-seeds", FormatSize(MaxSeedBytes))
+		return nil, errors.New(large)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -157,8 +157,9 @@ type LoadSink struct {
 	Index      string `yaml:"index" json:"index"` // of documents that name none; by default the load's name
 	DataStream bool   `yaml:"data_stream" json:"data_stream,omitempty"`
 	Pipeline   string `yaml:"pipeline" json:"pipeline,omitempty"`
-	// Template is the index template itself; in YAML the file that holds it.
-	Template json.RawMessage `yaml:"template" json:"template,omitempty"`
+	// TemplateFile holds an index template; Template is what it held.
+	TemplateFile string          `yaml:"template" json:"-"`
+	Template     json.RawMessage `yaml:"-" json:"template,omitempty"`
 }
 
 // Size is a number of bytes that people write as 512KiB or 5MiB.
