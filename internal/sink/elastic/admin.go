@@ -42,6 +42,10 @@ type Config struct {
 	// Timeout of one request, whole; 0 means 60 s. The server is asked to give
 	// up on a bulk after half of it.
 	Timeout time.Duration
+	// MaxInFlight bounds the bulks that are on their way at a time, of all
+	// writers of the Admin together; 0 means 16. Within it the number follows
+	// what the cluster bears.
+	MaxInFlight int
 	// Dial makes connections; nil means the system's network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -60,6 +64,7 @@ type Admin struct {
 	cfg    Config
 	client *elastic.Client
 	http   *http.Client
+	limit  *limiter
 }
 
 var _ sink.Admin = (*Admin)(nil)
@@ -74,6 +79,9 @@ func New(cfg Config) (*Admin, error) {
 	}
 	if cfg.Refresh == "" {
 		cfg.Refresh = "5s"
+	}
+	if cfg.MaxInFlight <= 0 {
+		cfg.MaxInFlight = 16
 	}
 	urls, user, password, err := parseURLs(cfg.URL)
 	if err != nil {
@@ -94,7 +102,7 @@ func New(cfg Config) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("elastic: %w", err)
 	}
-	return &Admin{cfg: cfg, client: client, http: hc}, nil
+	return &Admin{cfg: cfg, client: client, http: hc, limit: newLimiter(cfg.MaxInFlight, time.Now)}, nil
 }
 
 // Close lets go of idle connections.
@@ -127,15 +135,16 @@ func httpClient(cfg Config) *http.Client {
 	}
 	return &http.Client{
 		Timeout: cfg.Timeout,
-		Transport: &http.Transport{
+		Transport: bodies{&http.Transport{
 			DialContext:            dial,
 			TLSClientConfig:        cfg.TLS,
 			TLSHandshakeTimeout:    dialTimeout,
-			MaxIdleConnsPerHost:    16,
+			MaxIdleConnsPerHost:    cfg.MaxInFlight,
 			IdleConnTimeout:        90 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
 			WriteBufferSize:        64 << 10,
-		},
+			ReadBufferSize:         16 << 10,
+		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -243,7 +252,7 @@ func (a *Admin) Open(ctx context.Context, index string) (sink.Sink, error) {
 	if _, err := a.do(ctx, "GET", "/"+index+"/_settings", ""); err != nil {
 		return nil, fmt.Errorf("open index %q: %w", index, noIndex(err))
 	}
-	return &writer{admin: a, path: "/" + index + "/_bulk"}, nil
+	return a.writer(sink.Target{Name: index}), nil
 }
 
 // Count counts the documents that the last refresh has seen.

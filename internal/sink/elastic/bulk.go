@@ -1,89 +1,118 @@
 package elastic
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/olivere/elastic/v7"
 
 	"trawl/internal/sink"
 )
 
-// maxDepth of a document: deeper ones overflow the stack of older servers'
-// parsers, and count as poison everywhere.
-const maxDepth = 500
-
-// writer sends the ops of one index.
+// writer sends the ops of one index, alias or data stream.
 type writer struct {
-	admin *Admin
-	path  string
+	admin  *Admin
+	path   string
+	params url.Values
+	create bool // a data stream: every op is a create
 }
 
 // Close does nothing: connections belong to the Admin.
 func (w *writer) Close() error { return nil }
 
 // Write sends one _bulk. Ops that would spoil the whole request are refused
-// here and do not leave.
+// here and do not leave. It waits for a place among the bulks that the cluster
+// takes at a time from this process.
 func (w *writer) Write(ctx context.Context, ops []sink.Op) ([]sink.Result, error) {
 	results := make([]sink.Result, len(ops))
-	body, sent := w.encode(ops, results)
+	b := newBody()
+	defer b.recycle()
+	sent := w.encode(b, ops, results)
 	if err := ctx.Err(); err != nil || len(sent) == 0 {
 		return results, err
 	}
-	// The body is a string of its own, never a pooled buffer: after an early
-	// answer the transport may still be reading it.
-	raw, err := w.admin.perform(ctx, elastic.PerformRequestOptions{
-		Method: "POST", Path: w.path, Params: w.admin.bulkParams(), Body: body, ContentType: "application/x-ndjson",
-	})
+	place, err := w.admin.limit.enter(ctx, b.size)
 	if err != nil {
 		return nil, err
 	}
-	if err := readItems(raw, ops, sent, results); err != nil {
+	raw, err := w.admin.perform(withBody(ctx, b), elastic.PerformRequestOptions{
+		Method: "POST", Path: w.path, Params: w.params, ContentType: "application/x-ndjson",
+	})
+	if err == nil {
+		err = w.read(raw, ops, sent, results)
+	}
+	place.leave(verdict(err, results))
+	if err != nil {
 		return nil, err
 	}
 	return results, nil
 }
 
-// encode builds the NDJSON; sent are the indexes of the ops in it.
-func (w *writer) encode(ops []sink.Op, results []sink.Result) (body string, sent []int) {
-	size := 0
-	for i := range ops {
-		size += len(ops[i].Doc) + len(ops[i].ID) + 96
+// verdict is what the answer to a bulk says about the cluster's load.
+func verdict(err error, results []sink.Result) load {
+	if err == nil {
+		for i := range results {
+			if results[i].Status == http.StatusTooManyRequests {
+				return tooMuch
+			}
+		}
+		return fine
 	}
-	var b strings.Builder
-	b.Grow(size)
+	switch s := status(err); {
+	case s == http.StatusTooManyRequests, s == http.StatusServiceUnavailable, errors.Is(err, context.DeadlineExceeded):
+		return tooMuch
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return tooMuch
+	}
+	return unknown
+}
+
+// encode fills the body; sent are the indexes of the ops in it.
+func (w *writer) encode(b *body, ops []sink.Op, results []sink.Result) (sent []int) {
 	sent = make([]int, 0, len(ops))
-	var scratch []byte
-	for i, op := range ops {
-		doc, err := document(op)
+	for i := range ops {
+		line, err := w.line(&ops[i])
 		if err != nil {
 			results[i] = sink.Result{
 				Outcome: sink.Rejected, Status: http.StatusBadRequest, Type: "invalid_document", Reason: sink.CutReason(err.Error()),
 			}
 			continue
 		}
-		scratch = appendAction(scratch[:0], op)
-		b.Write(scratch)
-		if !op.Delete {
-			b.Write(doc)
-			b.WriteByte('\n')
-		}
+		b.add(&ops[i], w.creates(&ops[i]), line)
 		sent = append(sent, i)
 	}
-	return b.String(), sent
+	return sent
 }
 
-func appendAction(dst []byte, op sink.Op) []byte {
+func (w *writer) creates(op *sink.Op) bool { return w.create || op.Create }
+
+// line gives the one line that op's document is in the stream, nil for a
+// delete.
+func (w *writer) line(op *sink.Op) ([]byte, error) {
+	if err := sink.CheckOp(*op); err != nil {
+		return nil, err
+	}
+	if op.Delete {
+		if w.create {
+			return nil, fmt.Errorf("delete of %q in a data stream: it takes new documents only", op.ID)
+		}
+		return nil, nil
+	}
+	return oneLine(op.ID, op.Doc)
+}
+
+func appendAction(dst []byte, op *sink.Op, create bool) []byte {
 	switch {
 	case op.Delete:
 		dst = append(dst, `{"delete":{"_id":`...)
-	case op.Create:
+	case create:
 		dst = append(dst, `{"create":{"_id":`...)
 	default:
 		dst = append(dst, `{"index":{"_id":`...)
@@ -97,7 +126,7 @@ func appendAction(dst []byte, op sink.Op) []byte {
 		dst = append(dst, `,"routing":`...)
 		dst = appendString(dst, op.Routing)
 	}
-	if op.Create { // the servers refuse versions from outside here
+	if create { // the servers refuse a version from outside here
 		return append(dst, "}}\n"...)
 	}
 	dst = append(dst, `,"version":`...)
@@ -119,107 +148,4 @@ func appendString(dst []byte, id string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, id...)
 	return append(dst, '"')
-}
-
-// document gives the one line that op's document is in the stream. A line break
-// inside, or a second value, would make the server read it as actions.
-func document(op sink.Op) ([]byte, error) {
-	if err := sink.CheckOp(op); err != nil || op.Delete {
-		return nil, err
-	}
-	doc := bytes.Trim(op.Doc, " \t\r\n")
-	switch {
-	case len(doc) == 0 || doc[0] != '{':
-		return nil, fmt.Errorf("document %q is not a JSON object", op.ID)
-	case sink.Depth(doc) > maxDepth:
-		return nil, fmt.Errorf("document %q is nested deeper than %d", op.ID, maxDepth)
-	case !utf8.Valid(doc):
-		return nil, fmt.Errorf("document %q is not UTF-8", op.ID)
-	case !json.Valid(doc):
-		return nil, fmt.Errorf("document %q is not valid JSON", op.ID)
-	}
-	if !bytes.ContainsAny(doc, "\r\n") {
-		return doc, nil
-	}
-	var compact bytes.Buffer
-	compact.Grow(len(doc))
-	if err := json.Compact(&compact, doc); err != nil {
-		return nil, fmt.Errorf("document %q: %w", op.ID, err)
-	}
-	return compact.Bytes(), nil
-}
-
-// item is what filter_path leaves of one bulk item.
-type item struct {
-	Status int `json:"status"`
-	Error  *struct {
-		Type     string `json:"type"`
-		Reason   string `json:"reason"`
-		CausedBy struct {
-			Reason string `json:"reason"`
-		} `json:"caused_by"`
-	} `json:"error"`
-}
-
-// readItems maps the items to the ops by position.
-func readItems(raw []byte, ops []sink.Op, sent []int, results []sink.Result) error {
-	var answer struct {
-		Errors *bool `json:"errors"`
-		Items  []struct {
-			Index  *item `json:"index"`
-			Create *item `json:"create"`
-			Delete *item `json:"delete"`
-		} `json:"items"`
-	}
-	if err := decode(raw, &answer); err != nil {
-		return err
-	}
-	if answer.Errors == nil || len(answer.Items) != len(sent) {
-		return &sink.AnswerError{Reason: fmt.Sprintf("%d items for %d ops", len(answer.Items), len(sent))}
-	}
-	for i, at := range sent {
-		it := answer.Items[i].Index
-		switch {
-		case ops[at].Delete:
-			it = answer.Items[i].Delete
-		case ops[at].Create:
-			it = answer.Items[i].Create
-		}
-		if it == nil || it.Status == 0 {
-			return &sink.AnswerError{Reason: fmt.Sprintf("item %d answers something else than op %q", i, ops[at].ID)}
-		}
-		results[at] = it.result(ops[at])
-	}
-	return nil
-}
-
-// result goes by status, not by the exception's name: that differs between the
-// servers. What a missing right, a block or an overload refuses is busy: it
-// concerns the index, not this document.
-func (it *item) result(op sink.Op) sink.Result {
-	r := sink.Result{Status: it.Status}
-	if it.Error != nil {
-		r.Type = it.Error.Type
-		r.Reason = it.Error.Reason
-		if c := it.Error.CausedBy.Reason; c != "" {
-			r.Reason += ": " + c
-		}
-		r.Reason = sink.CutReason(r.Reason)
-	}
-	switch s := it.Status; {
-	case s >= 200 && s <= 299:
-		r.Outcome = sink.Loaded
-	case s == http.StatusNotFound && op.Delete && it.Error == nil:
-		r.Outcome = sink.Loaded // nothing was there; the version is remembered
-	case s == http.StatusConflict:
-		r.Outcome = sink.Superseded
-	case s >= 500, s == http.StatusTooManyRequests, s == http.StatusUnauthorized, s == http.StatusForbidden, s == http.StatusRequestTimeout:
-		r.Outcome = sink.Busy
-	default:
-		r.Outcome = sink.Rejected
-	}
-	if r.Outcome == sink.Rejected && r.Reason == "" {
-		r.Reason = "refused with status " + strconv.Itoa(it.Status)
-	}
-	return r
 }

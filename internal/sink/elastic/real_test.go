@@ -23,3 +23,11 @@ func TestReal(t *testing.T) {
 		}
 	})
 }
+
+func TestRealTargets(t *testing.T) {
+	url := os.Getenv("TRAWL_ELASTIC_URL")
+	if url == "" {
+		t.Fatal("TRAWL_ELASTIC_URL is not set: give it the address of an Elasticsearch or OpenSearch")
+	}
+	runTargets(t, func(*testing.T) string { return url })
+}

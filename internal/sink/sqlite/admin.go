@@ -41,7 +41,11 @@ type Admin struct {
 	open map[string]*index // by index name; shared by the sinks of this process
 }
 
-var _ sink.Admin = (*Admin)(nil)
+var (
+	_ sink.Admin   = (*Admin)(nil)
+	_ sink.Targets = (*Admin)(nil)
+	_ sink.Holder  = (*Admin)(nil)
+)
 
 // New returns the Admin of dataDir. It touches no file.
 func New(dataDir string) *Admin {
@@ -110,6 +114,55 @@ func (a *Admin) Open(ctx context.Context, index string) (sink.Sink, error) {
 	}
 	x.users++
 	return &writer{admin: a, index: x}, nil
+}
+
+// PrepareTarget makes the one index that a load has, under the target's name.
+// What only a search server has is refused.
+func (a *Admin) PrepareTarget(ctx context.Context, t sink.Target) error {
+	if t.DataStream || t.Pipeline != "" || len(t.Template) > 0 {
+		return &sink.TargetError{Name: t.Name, Reason: "SQLite has no data streams, pipelines and templates: leave them out, or use the sink elastic"}
+	}
+	return a.Prepare(ctx, t.Name, t.Name, true)
+}
+
+// OpenTarget is Open.
+func (a *Admin) OpenTarget(ctx context.Context, t sink.Target) (sink.Sink, error) {
+	return a.Open(ctx, t.Name)
+}
+
+// Holds looks up ids. Nothing is found in another index than this one.
+func (a *Admin) Holds(ctx context.Context, index string, ids []sink.HeldID) ([]sink.Holding, error) {
+	if err := checkNames(index); err != nil {
+		return nil, err
+	}
+	if len(ids) > sink.MaxHeld {
+		return nil, fmt.Errorf("%d ids at once: ask for at most %d", len(ids), sink.MaxHeld)
+	}
+	out := make([]sink.Holding, len(ids))
+	db, err := a.readOnly(ctx, index)
+	if errors.Is(err, sink.ErrNoIndex) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	for i, id := range ids {
+		if id.Index != "" && id.Index != index {
+			continue
+		}
+		var h sink.Holding
+		err := db.QueryRowContext(ctx, sqlHolds, id.ID).Scan(&h.Version)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up in index %q: %w", index, classify(err))
+		}
+		h.Found = true
+		out[i] = h
+	}
+	return out, nil
 }
 
 // Count gives the number of documents that are not deleted.

@@ -37,6 +37,7 @@ const (
 	sqlFind    = `SELECT docid, version, deleted, doc FROM documents WHERE id = ?`
 	sqlInsert  = `INSERT INTO documents (id, version, deleted, title, doc) VALUES (?1, ?2, ?3, json_extract(?4, '$.title'), ?4)`
 	sqlUpdate  = `UPDATE documents SET version = ?2, deleted = ?3, title = json_extract(?4, '$.title'), doc = ?4 WHERE docid = ?1`
+	sqlHolds   = `SELECT version FROM documents WHERE id = ? AND deleted = 0`
 	sqlVersion = `UPDATE documents SET version = ?2 WHERE docid = ?1`
 	sqlIndex   = `INSERT INTO words (rowid, title, description, headings, text) VALUES (?1, ` + columns + `)`
 	sqlUnindex = `INSERT INTO words (words, rowid, title, description, headings, text) VALUES ('delete', ?1, ` + columns + `)`

@@ -41,13 +41,16 @@ type Server struct {
 
 	http      *httptest.Server
 	indexes   map[string]*index
-	aliases   map[string]map[string]bool // alias -> indexes
+	streams   map[string]bool // indexes that are data streams
+	pipelines map[string]bool
+	aliases   map[string]map[string]bool // alias -> indexes; true: all take writes
 	templates map[string]template
 }
 
 type template struct {
 	Patterns []string        `json:"index_patterns"`
 	Template json.RawMessage `json:"template"`
+	Stream   *struct{}       `json:"data_stream"`
 }
 
 type index struct {
@@ -59,6 +62,7 @@ type doc struct {
 	version int64
 	deleted bool
 	source  json.RawMessage
+	routing string
 }
 
 // New starts a server; it has to be closed.
@@ -74,7 +78,10 @@ func On(l net.Listener) *Server {
 }
 
 func start(listen func(http.Handler) *httptest.Server) *Server {
-	s := &Server{indexes: map[string]*index{}, aliases: map[string]map[string]bool{}, templates: map[string]template{}}
+	s := &Server{
+		indexes: map[string]*index{}, aliases: map[string]map[string]bool{}, templates: map[string]template{},
+		streams: map[string]bool{}, pipelines: map[string]bool{},
+	}
 	s.http = listen(s)
 	return s
 }
@@ -116,6 +123,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch {
 	case parts[0] == "_index_template" && len(parts) == 2:
 		s.template(w, r, parts[1], body)
+	case parts[0] == "_data_stream" && len(parts) == 2:
+		s.stream(w, r, parts[1])
+	case parts[0] == "_ingest" && len(parts) == 3:
+		s.pipeline(w, r, parts[2])
 	case parts[0] == "_aliases":
 		s.moveAliases(w, body)
 	case parts[0] == "_alias" && len(parts) == 2:
@@ -129,9 +140,13 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, body []byte) {
 	case last == "_count":
 		s.found(w, parts[0], func(x *index) any { return map[string]any{"count": x.live()} })
 	case last == "_search":
-		s.search(w, parts[0], body)
+		s.search(w, r, parts[0], body)
 	case last == "_bulk":
 		s.bulk(w, r, parts[0], body)
+	case last == "_mget":
+		s.mget(w, body)
+	case len(parts) == 3 && parts[1] == "_doc":
+		s.found(w, parts[0], func(x *index) any { return map[string]any{"_source": x.docs[parts[2]].source} })
 	default:
 		fail(w, 400, "illegal_argument_exception", "no handler found for "+r.URL.Path)
 	}
@@ -141,11 +156,15 @@ func (s *Server) template(w http.ResponseWriter, r *http.Request, name string, b
 	switch r.Method {
 	case http.MethodPut:
 		var t template
-		if json.Unmarshal(body, &t) != nil || len(t.Patterns) == 0 || !json.Valid(t.Template) {
+		if json.Unmarshal(body, &t) != nil || len(t.Patterns) == 0 || len(t.Template) > 0 && t.Template[0] != '{' {
 			fail(w, 400, "x_content_parse_exception", "bad template")
 			return
 		}
 		s.templates[name] = t
+	case http.MethodGet:
+		t := s.templates[name]
+		answer(w, 200, map[string]any{"index_templates": []any{map[string]any{"name": name, "index_template": t}}})
+		return
 	case http.MethodDelete:
 		if _, ok := s.templates[name]; !ok {
 			fail(w, 404, "index_template_missing_exception", name)
@@ -154,6 +173,42 @@ func (s *Server) template(w http.ResponseWriter, r *http.Request, name string, b
 		delete(s.templates, name)
 	}
 	answer(w, 200, map[string]any{"acknowledged": true})
+}
+
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string) {
+	if r.Method != http.MethodPut {
+		if !s.streams[name] {
+			fail(w, 404, "index_not_found_exception", "no such index ["+name+"]")
+			return
+		}
+		answer(w, 200, map[string]any{"data_streams": []any{map[string]any{"name": name}}})
+		return
+	}
+	for _, t := range s.templates {
+		if t.Stream != nil && slices.ContainsFunc(t.Patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok }) {
+			s.streams[name] = true
+			s.indexes[name] = &index{docs: map[string]doc{}}
+			answer(w, 200, map[string]any{"acknowledged": true})
+			return
+		}
+	}
+	fail(w, 400, "illegal_argument_exception", "no matching index template found for data stream ["+name+"]")
+}
+
+func (s *Server) pipeline(w http.ResponseWriter, r *http.Request, name string) {
+	switch r.Method {
+	case http.MethodPut:
+		s.pipelines[name] = true
+	case http.MethodDelete:
+		delete(s.pipelines, name)
+		answer(w, 200, map[string]any{"acknowledged": true})
+		return
+	}
+	if !s.pipelines[name] {
+		answer(w, 404, map[string]any{}) // without an error, as the real one
+		return
+	}
+	answer(w, 200, map[string]any{name: map[string]any{}})
 }
 
 func (s *Server) index(w http.ResponseWriter, r *http.Request, name string) {
@@ -212,7 +267,7 @@ func (s *Server) showAlias(w http.ResponseWriter, alias string) {
 	}
 	out := map[string]any{}
 	for name := range s.aliases[alias] {
-		out[name] = map[string]any{"aliases": map[string]any{alias: map[string]any{}}}
+		out[name] = map[string]any{"aliases": map[string]any{alias: map[string]any{}}} // none is the write index
 	}
 	answer(w, 200, out)
 }
@@ -247,6 +302,8 @@ func (x *index) live() (n int) {
 type action struct {
 	verb    string
 	ID      *string `json:"_id"`
+	Index   string  `json:"_index"`
+	Routing string  `json:"routing"`
 	Type    *string `json:"_type"`
 	Version *int64  `json:"version"`
 	Kind    string  `json:"version_type"`
@@ -269,6 +326,10 @@ func (s *Server) bulk(w http.ResponseWriter, r *http.Request, name string, body 
 		return
 	}
 	for _, a := range actions {
+		if a.verb == "create" && a.Kind != "" {
+			fail(w, 400, "action_request_validation_exception", "Validation Failed: 1: create operations only support internal versioning. use index instead;")
+			return
+		}
 		if a.ID != nil && len(*a.ID) > 512 || a.Version != nil && *a.Version < 0 {
 			fail(w, 400, "action_request_validation_exception", "Validation Failed: 1: id is too long or version is illegal;")
 			return
@@ -276,7 +337,11 @@ func (s *Server) bulk(w http.ResponseWriter, r *http.Request, name string, body 
 	}
 	items, failed := make([]any, 0, len(actions)), false
 	for _, a := range actions {
-		item := s.apply(name, a)
+		target := name
+		if a.Index != "" {
+			target = a.Index
+		}
+		item := s.apply(target, r.URL.Query().Get("pipeline"), a)
 		failed = failed || item["error"] != nil
 		items = append(items, map[string]any{a.verb: item})
 	}
@@ -317,7 +382,7 @@ func refusal(status int, kind, reason string) map[string]any {
 	return map[string]any{"status": status, "error": map[string]any{"type": kind, "reason": reason}}
 }
 
-func (s *Server) apply(name string, a action) map[string]any {
+func (s *Server) apply(name, pipeline string, a action) map[string]any {
 	if a.ID == nil || *a.ID == "" {
 		return refusal(400, "illegal_argument_exception", "if _id is specified it must not be empty")
 	}
@@ -325,6 +390,15 @@ func (s *Server) apply(name string, a action) map[string]any {
 		if status, kind := s.Item(name, *a.ID); status != 0 {
 			return refusal(status, kind, "refused by the test")
 		}
+	}
+	if pipeline != "" && !s.pipelines[pipeline] {
+		return refusal(400, "illegal_argument_exception", "pipeline with id ["+pipeline+"] does not exist")
+	}
+	if len(s.aliases[name]) > 1 {
+		return refusal(400, "illegal_argument_exception", "no write index is defined for alias ["+name+"]")
+	}
+	if s.streams[name] && a.verb != "create" {
+		return refusal(400, "illegal_argument_exception", "only write ops with an op_type of create are allowed in data streams")
 	}
 	x := s.find(name)
 	if x == nil {
@@ -334,7 +408,7 @@ func (s *Server) apply(name string, a action) map[string]any {
 		x = &index{docs: map[string]doc{}}
 		s.indexes[name] = x
 	}
-	if a.verb == "index" {
+	if a.verb != "delete" {
 		if reason := unmappable(a.source); reason != "" {
 			return refusal(400, "mapper_parsing_exception", reason)
 		}
@@ -344,10 +418,16 @@ func (s *Server) apply(name string, a action) map[string]any {
 		version = *a.Version
 	}
 	old, there := x.docs[*a.ID]
+	if a.verb == "create" && there && !old.deleted {
+		return refusal(409, "version_conflict_engine_exception", "document already exists")
+	}
 	if there && a.Kind == "external_gte" && version < old.version || a.Kind == "external" && there && version <= old.version {
 		return refusal(409, "version_conflict_engine_exception", fmt.Sprintf("current version [%d] is higher", old.version))
 	}
-	x.docs[*a.ID] = doc{version: version, deleted: a.verb == "delete", source: bytes.Clone(a.source)}
+	if pipeline != "" {
+		a.source = append([]byte(`{"stamp":"piped",`), a.source[1:]...) // as the tests' pipeline does
+	}
+	x.docs[*a.ID] = doc{version: version, deleted: a.verb == "delete", routing: a.Routing, source: bytes.Clone(a.source)}
 	switch {
 	case a.verb == "delete" && (!there || old.deleted):
 		return map[string]any{"status": 404} // and errors stays false
@@ -376,11 +456,46 @@ func unmappable(source []byte) string {
 	return ""
 }
 
-func (s *Server) search(w http.ResponseWriter, name string, body []byte) {
+func (s *Server) mget(w http.ResponseWriter, body []byte) {
+	type held struct {
+		Index   string `json:"_index"`
+		ID      string `json:"_id"`
+		Routing string `json:"routing,omitempty"`
+		Found   bool   `json:"found"`
+		Version int64  `json:"_version,omitempty"`
+		Error   any    `json:"error,omitempty"`
+	}
+	var in struct {
+		Docs []held `json:"docs"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		fail(w, 400, "parsing_exception", err.Error())
+		return
+	}
+	for i := range in.Docs {
+		d := &in.Docs[i]
+		x := s.find(d.Index)
+		switch {
+		case x == nil:
+			d.Error = map[string]any{"type": "index_not_found_exception"}
+		case s.streams[d.Index]:
+			d.Error = map[string]any{"type": "illegal_argument_exception", "reason": "a data stream"}
+		default:
+			if found, ok := x.docs[d.ID]; ok && !found.deleted && found.routing == d.Routing {
+				d.Found, d.Version = true, found.version
+			}
+		}
+		d.Routing = ""
+	}
+	answer(w, 200, in)
+}
+
+func (s *Server) search(w http.ResponseWriter, r *http.Request, name string, body []byte) {
 	var in struct {
 		Size  int
 		Query struct {
-			None *struct{} `json:"match_none"`
+			IDs  *struct{ Values []string } `json:"ids"`
+			None *struct{}                  `json:"match_none"`
 			Bool struct {
 				Must []struct {
 					Match struct{ Query, Type string } `json:"multi_match"`
@@ -392,8 +507,20 @@ func (s *Server) search(w http.ResponseWriter, name string, body []byte) {
 		fail(w, 400, "parsing_exception", err.Error())
 		return
 	}
+	if s.find(name) == nil && r.URL.Query().Get("ignore_unavailable") == "true" {
+		answer(w, 200, map[string]any{"hits": map[string]any{"hits": []any{}}})
+		return
+	}
 	s.found(w, name, func(x *index) any {
 		hits := []any{}
+		if in.Query.IDs != nil {
+			for _, id := range in.Query.IDs.Values {
+				if d, ok := x.visible[id]; ok && !d.deleted {
+					hits = append(hits, map[string]any{"_id": id, "_version": d.version})
+				}
+			}
+			return map[string]any{"hits": map[string]any{"hits": hits}}
+		}
 		total := 0
 		for _, id := range slices.Sorted(maps.Keys(x.visible)) {
 			d := x.visible[id]
