@@ -2,6 +2,9 @@ package weburl
 
 import "strings"
 
+// text is a reference as it comes: in a string, or in the page.
+type text interface{ ~string | ~[]byte }
+
 // The fast path: URLs that are canonical already, or become so by joining
 // strings. It answers only where the library is known to give the same; the
 // property tests compare the two. When in doubt it declines.
@@ -41,7 +44,7 @@ const (
 
 // schemeOf looks at the scheme of a cleaned reference. Tabs and newlines, which
 // the parser drops anywhere, are skipped.
-func schemeOf(s string) int {
+func schemeOf[T text](s T) int {
 	var name [6]byte
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -73,12 +76,14 @@ func schemeOf(s string) int {
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
 
 // prefixLen is the length of "http://" or "https://" at the start of s, or 0.
-func prefixLen(s string) int {
-	switch {
-	case strings.HasPrefix(s, "https://"):
-		return len("https://")
-	case strings.HasPrefix(s, "http://"):
-		return len("http://")
+func prefixLen[T text](s T) int {
+	if len(s) >= len("http://") && string(s[:4]) == "http" {
+		switch {
+		case string(s[4:7]) == "://":
+			return len("http://")
+		case len(s) >= len("https://") && string(s[4:8]) == "s://":
+			return len("https://")
+		}
 	}
 	return 0
 }
@@ -87,37 +92,61 @@ func prefixLen(s string) int {
 // after its host.
 func canonical(s string) (URL, bool) {
 	i := prefixLen(s)
-	if i == 0 || len(s) > MaxLen {
+	if i == 0 {
 		return URL{}, false
+	}
+	r, ok := fastAbsolute("", s, i, i == len("https://"))
+	if !ok {
+		return URL{}, false
+	}
+	return r.url(), true
+}
+
+// A resolved reference is head and tail, and a slash at the end if slash is set.
+type resolved[T text] struct {
+	head       string
+	tail       T
+	slash      bool
+	host, path uint16 // as in URL
+}
+
+func (r *resolved[T]) url() URL {
+	s := r.head + string(r.tail)
+	if r.slash {
+		s += "/"
+	}
+	return URL{s: s, host: r.host, path: r.path}
+}
+
+// fastAbsolute accepts head and s together, where the host begins at i of s.
+func fastAbsolute[T text](head string, s T, i int, tls bool) (r resolved[T], ok bool) {
+	if len(head)+len(s) > MaxLen {
+		return r, false
 	}
 	j := i
 	for j < len(s) && isHostByte[s[j]] {
 		j++
 	}
 	if !fastHost(s[i:j]) {
-		return URL{}, false
+		return r, false
 	}
 	end := j
 	if j < len(s) && s[j] == ':' {
-		if end = portEnd(s, j+1, i == len("https://")); end < 0 {
-			return URL{}, false
+		if end = portEnd(s, j+1, tls); end < 0 {
+			return r, false
 		}
 	}
+	r = resolved[T]{head: head, tail: s, host: uint16(len(head) + i), path: uint16(len(head) + end)}
 	if end == len(s) {
-		if len(s) == MaxLen {
-			return URL{}, false
-		}
-		return URL{s: s + "/", host: uint16(i), path: uint16(end)}, true
+		r.slash = true
+		return r, len(head)+len(s) < MaxLen
 	}
-	if s[end] != '/' || !fastTarget(s[end:]) {
-		return URL{}, false
-	}
-	return URL{s: s, host: uint16(i), path: uint16(end)}, true
+	return r, s[end] == '/' && fastTarget(s[end:])
 }
 
 // portEnd gives the end of a port that begins at i and is neither the default
 // nor out of range nor written with leading zeros; -1 otherwise.
-func portEnd(s string, i int, tls bool) int {
+func portEnd[T text](s T, i int, tls bool) int {
 	n, j := 0, i
 	for j < len(s) && j-i < 6 && s[j] >= '0' && s[j] <= '9' {
 		n = n*10 + int(s[j]-'0')
@@ -131,8 +160,8 @@ func portEnd(s string, i int, tls bool) int {
 
 // fastHost accepts lower-case names without IDNA labels whose last label
 // begins with a letter, and IPv4 addresses in their canonical form.
-func fastHost(h string) bool {
-	if h == "" || len(h) > maxHost {
+func fastHost[T text](h T) bool {
+	if len(h) == 0 || len(h) > maxHost {
 		return false
 	}
 	start := 0
@@ -153,15 +182,15 @@ func fastHost(h string) bool {
 	return isIPv4(h)
 }
 
-func fastLabel(l string) bool {
-	if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+func fastLabel[T text](l T) bool {
+	if len(l) == 0 || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
 		return false
 	}
 	return len(l) < 4 || l[2] != '-' || l[3] != '-'
 }
 
 // isIPv4 accepts four decimal parts without leading zeros.
-func isIPv4(h string) bool {
+func isIPv4[T text](h T) bool {
 	parts, n, digits := 0, 0, 0
 	for i := 0; i <= len(h); i++ {
 		if i == len(h) || h[i] == '.' {
@@ -183,7 +212,7 @@ func isIPv4(h string) bool {
 
 // fastTarget accepts a path and query, beginning with "/", that the library
 // passes through unchanged.
-func fastTarget(t string) bool {
+func fastTarget[T text](t T) bool {
 	segment := true // at the start of a path segment
 	for i := 0; i < len(t); i++ {
 		c := t[i]
@@ -207,7 +236,7 @@ func fastTarget(t string) bool {
 	return true
 }
 
-func fastQuery(q string) bool {
+func fastQuery[T text](q T) bool {
 	for i := 0; i < len(q); i++ {
 		if isQueryByte[q[i]] {
 			continue
@@ -222,17 +251,17 @@ func fastQuery(q string) bool {
 
 // normalTriplet tells whether a well-formed %XX in upper case stands at i, of a
 // byte that needs it.
-func normalTriplet(s string, i int) bool {
+func normalTriplet[T text](s T, i int) bool {
 	return i+2 < len(s) && isHex[s[i+1]] && isHex[s[i+2]] && s[i+1] < 'a' && s[i+2] < 'a' &&
 		!plain(unhex(s[i+1])<<4|unhex(s[i+2]))
 }
 
 // dotSegment tells whether the segment at the start of s is "." or "..", also
 // percent-encoded.
-func dotSegment(s string) bool {
+func dotSegment[T text](s T) bool {
 	for n := 0; ; n++ {
 		switch {
-		case s == "" || s[0] == '/' || s[0] == '?':
+		case len(s) == 0 || s[0] == '/' || s[0] == '?':
 			return n == 1 || n == 2
 		case s[0] == '.':
 			s = s[1:]
@@ -248,35 +277,34 @@ func dotSegment(s string) bool {
 }
 
 // resolveFast joins the common kinds of reference with the base as strings.
-func (u URL) resolveFast(ref string, scheme int) (URL, bool) {
+func resolveFast[T text](u URL, ref T, scheme int) (r resolved[T], ok bool) {
 	switch {
 	case scheme == schemeWeb:
-		return canonical(ref)
-	case ref == "":
-		return u, true
-	case strings.HasPrefix(ref, "//"):
-		return canonical(u.s[:u.host-2] + ref)
+		i := prefixLen(ref)
+		if i == 0 {
+			return r, false
+		}
+		return fastAbsolute("", ref, i, i == len("https://"))
+	case len(ref) == 0:
+		return withTarget(u, u.s, ref), true
+	case ref[0] == '/' && len(ref) > 1 && ref[1] == '/':
+		return fastAbsolute(u.s[:u.host-2], ref, 2, int(u.host) == len("https://"))
 	case ref[0] == '/':
-		if !fastTarget(ref) {
-			return URL{}, false
-		}
-		return u.withTarget(u.s[:u.path], ref)
+		r = withTarget(u, u.s[:u.path], ref)
+		return r, r.fits() && fastTarget(ref)
 	case ref[0] == '?':
-		if !fastQuery(ref[1:]) {
-			return URL{}, false
-		}
-		return u.withTarget(u.basePath(), ref)
+		r = withTarget(u, u.basePath(), ref)
+		return r, r.fits() && fastQuery(ref[1:]) && u.normal(r.head)
 	}
-	return u.resolvePath(ref)
+	return resolvePath(u, ref)
 }
 
-// withTarget joins an origin, or origin and path, of u with a checked rest.
-func (u URL) withTarget(head, rest string) (URL, bool) {
-	if len(head)+len(rest) > MaxLen {
-		return URL{}, false
-	}
-	return URL{s: head + rest, host: u.host, path: u.path}, true
+// withTarget joins an origin, or origin and path, of u with the rest.
+func withTarget[T text](u URL, head string, rest T) resolved[T] {
+	return resolved[T]{head: head, tail: rest, host: u.host, path: u.path}
 }
+
+func (r *resolved[T]) fits() bool { return len(r.head)+len(r.tail) <= MaxLen }
 
 // basePath is the URL without its query.
 func (u URL) basePath() string {
@@ -288,30 +316,30 @@ func (u URL) basePath() string {
 
 // resolvePath resolves a path-relative reference: plain dot segments are
 // allowed at its start, where links have them; elsewhere it declines.
-func (u URL) resolvePath(ref string) (URL, bool) {
+func resolvePath[T text](u URL, ref T) (r resolved[T], ok bool) {
 	dir := u.basePath()
 	dir = dir[:strings.LastIndexByte(dir, '/')+1]
-	for {
+	for len(ref) > 0 && ref[0] == '.' {
 		switch {
-		case strings.HasPrefix(ref, "./"):
-			ref = ref[2:]
+		case len(ref) == 1 || ref[1] == '/':
+			ref = ref[min(len(ref), 2):]
 			continue
-		case strings.HasPrefix(ref, "../"):
-			ref = ref[3:]
+		case ref[1] == '.' && (len(ref) == 2 || ref[2] == '/'):
+			ref = ref[min(len(ref), 3):]
 			dir = u.parent(dir)
 			continue
-		case ref == ".":
-			ref = ""
-		case ref == "..":
-			ref, dir = "", u.parent(dir)
 		}
 		break
 	}
 	// dir ends with a slash: a rest without a leading slash begins a segment.
-	if dotSegment(ref) || !fastTarget(ref) {
-		return URL{}, false
-	}
-	return u.withTarget(dir, ref)
+	r = withTarget(u, dir, ref)
+	return r, r.fits() && !dotSegment(ref) && fastTarget(ref) && u.normal(dir)
+}
+
+// normal tells whether the beginning of u is canonical without the rest: a stray
+// percent sign keeps the encodings before it as they are.
+func (u URL) normal(head string) bool {
+	return strings.IndexByte(head, '%') < 0 || fastTarget(head[u.path:])
 }
 
 // parent drops the last segment of a directory of u, but never the root.

@@ -117,10 +117,33 @@ func (u URL) Resolve(ref string) (URL, error) {
 	if u.s == "" {
 		return Parse(ref)
 	}
-	if r, ok := u.resolveFast(ref, scheme); ok {
-		return r, nil
+	if r, ok := resolveFast(u, ref, scheme); ok {
+		return r.url(), nil
 	}
 	return parseSlow(u.s, ref)
+}
+
+// AppendResolved appends to dst what Resolve answers, in most cases without an
+// allocation. If Resolve refuses ref, it is false and dst as it was.
+func (u URL) AppendResolved(dst, ref []byte) ([]byte, bool) {
+	ref = clean(ref)
+	if len(ref) > MaxLen {
+		return dst, false
+	}
+	if scheme := schemeOf(ref); scheme != schemeOther && u.s != "" {
+		if r, ok := resolveFast(u, ref, scheme); ok {
+			dst = append(append(dst, r.head...), r.tail...)
+			if r.slash {
+				dst = append(dst, '/')
+			}
+			return dst, true
+		}
+	}
+	r, err := u.Resolve(string(ref))
+	if err != nil {
+		return dst, false
+	}
+	return append(dst, r.s...), true
 }
 
 // Hash is the xxhash64 of s: partitions, slots and digests are made of it.
@@ -143,16 +166,18 @@ func Split(canonical string) (scheme, host, path string, ok bool) {
 // clean drops what every WHATWG parse of an http(s) URL drops first: C0
 // controls and spaces around it, and the fragment. A space before the fragment
 // is not at the end and stays, so its number sign stays to protect it.
-func clean(s string) string {
+func clean[T text](s T) T {
 	i, j := 0, len(s)
 	for i < j && s[i] <= ' ' {
 		i++
 	}
-	if k := strings.IndexByte(s[i:j], '#'); k >= 0 {
-		if k > 0 && s[i+k-1] <= ' ' {
-			k++
+	for k := i; k < j; k++ {
+		if s[k] == '#' {
+			if k > i && s[k-1] <= ' ' {
+				k++
+			}
+			return s[i:k]
 		}
-		return s[i : i+k]
 	}
 	for i < j && s[j-1] <= ' ' {
 		j--

@@ -128,6 +128,16 @@ func TestResolve(t *testing.T) {
 			t.Errorf("Resolve(%q) = %q, %v; want %q", c.ref, u, err, c.want)
 		}
 	}
+	for _, c := range []struct{ base, ref, want string }{
+		// A stray percent sign that the reference drops kept the encoding.
+		{"http://h.example/%4A/%", "./", "http://h.example/J/"},
+		{"http://h.example/%4A?%", "?x", "http://h.example/J?x"},
+	} {
+		base, err := Parse(c.base)
+		if u, err2 := base.Resolve(c.ref); err != nil || err2 != nil || u.String() != c.want {
+			t.Errorf("%q on %q = %q, %v, %v; want %q", c.ref, c.base, u, err, err2, c.want)
+		}
+	}
 	for _, ref := range []string{"mailto:x", " javascript:1", "data:,", "tel:1", "java\nscript:1"} {
 		if _, err := base.Resolve(ref); !errors.Is(err, ErrScheme) {
 			t.Errorf("Resolve(%q): %v", ref, err)
@@ -147,7 +157,17 @@ func oracle(base, ref string) (string, bool) {
 	return s, plausibleHost(p.Hostname()) && len(s) <= MaxLen
 }
 
+func locateOrZero(canonical string) URL {
+	if canonical == "" {
+		return URL{}
+	}
+	return locate(canonical)
+}
+
 func agree(t interface{ Fatalf(string, ...any) }, base, ref string, got URL, err error) {
+	if u, ok := locateOrZero(base).AppendResolved([]byte("before"), []byte(ref)); ok != (err == nil) || string(u) != "before"+got.String() {
+		t.Fatalf("%q on %q: appended %q, %v; resolved %q, %v", ref, base, u, ok, got, err)
+	}
 	want, ok := oracle(base, ref)
 	if !ok {
 		if err == nil {
@@ -246,6 +266,7 @@ func TestFastPathIsTaken(t *testing.T) {
 
 func TestAllocations(t *testing.T) {
 	base, _ := Parse("https://h.example/a/b/c.html")
+	room := make([]byte, 0, 100)
 	for _, c := range []struct {
 		name string
 		want float64
@@ -254,6 +275,10 @@ func TestAllocations(t *testing.T) {
 		{"parse canonical", 0, func() { _, _ = Parse("https://h.example/a/b?c=d") }},
 		{"resolve relative", 1, func() { _, _ = base.Resolve("../x/y.html#z") }},
 		{"resolve rooted", 1, func() { _, _ = base.Resolve("/x/y.html") }},
+		{"append relative", 0, func() { _, _ = base.AppendResolved(room[:0], []byte("../x/y.html#z")) }},
+		{"append rooted", 0, func() { _, _ = base.AppendResolved(room[:0], []byte("/x/y.html?z")) }},
+		{"append absolute", 0, func() { _, _ = base.AppendResolved(room[:0], []byte(" https://o.example:8080/x ")) }},
+		{"append other host", 0, func() { _, _ = base.AppendResolved(room[:0], []byte("//o.example/x")) }},
 		{"split", 0, func() { _, _, _, _ = Split("https://h.example/a/b?c=d") }},
 	} {
 		if got := testing.AllocsPerRun(100, c.f); got > c.want {
@@ -281,5 +306,14 @@ func BenchmarkResolveRelative(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = base.Resolve("../reference/index.html#top")
+	}
+}
+
+func BenchmarkAppendResolved(b *testing.B) {
+	base, _ := Parse("https://docs.example.com/3/library/asyncio-task.html")
+	ref, room := []byte("../reference/index.html#top"), make([]byte, 0, 100)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = base.AppendResolved(room, ref)
 	}
 }
