@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"trawl/bench/web"
+	"trawl/internal/frontier"
 	"trawl/internal/kafkalog"
 	"trawl/internal/kafkalog/logtest"
 )
@@ -40,8 +41,17 @@ type process struct {
 	pid  int
 }
 
+// startProcess gives the broker that TRAWL_KAFKA_BROKERS and TRAWL_KAFKA_PID
+// name, or starts an embedded one.
 func startProcess(b *testing.B) *process {
 	b.Helper()
+	if addr := os.Getenv("TRAWL_KAFKA_BROKERS"); addr != "" {
+		pid, err := strconv.Atoi(os.Getenv("TRAWL_KAFKA_PID"))
+		if err != nil {
+			b.Fatalf("TRAWL_KAFKA_PID: %v", err)
+		}
+		return &process{addr, pid}
+	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), asBroker+"="+b.TempDir())
 	in, err := cmd.StdinPipe()
@@ -117,9 +127,30 @@ var codecs = []string{"none", "snappy", "lz4", "zstd"}
 const (
 	parts    = 4
 	perFlush = 100 // pages
+	perPage  = 5   // facts
 )
 
-// flush appends the pages as a crawl does: to all partitions at once.
+// facts makes the discovered facts of n pages.
+func facts(b *testing.B, n int) []kafkalog.Record {
+	b.Helper()
+	w, err := web.New(web.Config{PagesPerHost: 20_000, Links: 40, Size: 20 << 10})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var recs []kafkalog.Record
+	for i := range n {
+		for _, to := range w.Links(nil, web.Ref{Page: i})[:perPage] {
+			key, value := frontier.Discovered{
+				URL: fmt.Sprintf("http://%s/%d", w.Host(0), to.Page), Depth: 3, Parent: fmt.Sprintf("http://%s/%d", w.Host(0), i),
+				How: frontier.HowLink, When: time.UnixMilli(1_700_000_000_000 + int64(i)),
+			}.Record()
+			recs = append(recs, kafkalog.Record{Key: key, Value: value})
+		}
+	}
+	return recs
+}
+
+// flush appends the records as a crawl does: to all partitions at once.
 func flush(b *testing.B, l *kafkalog.Log, topic, codec string, recs []kafkalog.Record) {
 	b.Helper()
 	var wg sync.WaitGroup
@@ -134,29 +165,37 @@ func flush(b *testing.B, l *kafkalog.Log, topic, codec string, recs []kafkalog.R
 	wg.Wait()
 }
 
-// BenchmarkAppend appends pages to a broker in its own process. One operation
-// is 100 pages.
+// BenchmarkAppend appends pages, or what they led to, to a broker in its own
+// process, or to that of TRAWL_KAFKA_BROKERS. One operation is 100 pages.
 func BenchmarkAppend(b *testing.B) {
-	recs := pages(b, 10*perFlush)
-	for _, codec := range codecs {
-		b.Run(codec, func(b *testing.B) {
-			broker := startProcess(b)
-			l := logtest.Open(b, []string{broker.addr})
-			topic := logtest.Topic(b, l, parts)
-			flush(b, l, topic, codec, recs)
-			b.ReportAllocs()
-			own, theirs := ownCPU(b), broker.cpu(b)
-			i := 0
-			for b.Loop() {
-				flush(b, l, topic, codec, recs[i%10*perFlush:][:perFlush])
-				i++
-			}
-			n := float64(i * perFlush)
-			b.ReportMetric(n/b.Elapsed().Seconds(), "pages/s")
-			b.ReportMetric(float64((ownCPU(b)-own).Microseconds())/n, "own-µs/page")
-			b.ReportMetric(float64((broker.cpu(b)-theirs).Microseconds())/n, "broker-µs/page")
-		})
+	const flushes = 10
+	for what, recs := range map[string][]kafkalog.Record{"pages": pages(b, flushes*perFlush), "facts": facts(b, flushes*perFlush)} {
+		for _, codec := range codecs {
+			b.Run(what+"/"+codec, func(b *testing.B) {
+				broker := startProcess(b)
+				l := logtest.Open(b, []string{broker.addr})
+				topic := logtest.Topic(b, l, parts)
+				flush(b, l, topic, codec, recs)
+				b.ReportAllocs()
+				own, theirs := ownCPU(b), broker.cpu(b)
+				i := 0
+				for b.Loop() {
+					n := len(recs) / flushes
+					flush(b, l, topic, codec, recs[i%flushes*n:][:n])
+					i++
+				}
+				report(b, i*perFlush, ownCPU(b)-own, broker.cpu(b)-theirs)
+			})
+		}
 	}
+}
+
+// report gives rates and costs per page.
+func report(b *testing.B, pages int, own, broker time.Duration) {
+	n := float64(pages)
+	b.ReportMetric(n/b.Elapsed().Seconds(), "pages/s")
+	b.ReportMetric(float64(own.Microseconds())/n, "own-µs/page")
+	b.ReportMetric(float64(broker.Microseconds())/n, "broker-µs/page")
 }
 
 // BenchmarkRead reads what BenchmarkAppend writes. One operation is 1,000 pages.
@@ -179,9 +218,7 @@ func BenchmarkRead(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
-			b.ReportMetric(float64((ownCPU(b)-own).Microseconds())/float64(n), "own-µs/page")
-			b.ReportMetric(float64((broker.cpu(b)-theirs).Microseconds())/float64(n), "broker-µs/page")
+			report(b, n, ownCPU(b)-own, broker.cpu(b)-theirs)
 		})
 	}
 }
