@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"workflows":  {"internal/contract"},
 
 	"internal/ingest":              {"internal/contract", "internal/extract", "internal/frontier", "internal/kafkalog", "internal/page", "internal/sink", "internal/spec", "internal/weburl"},
+	"internal/redrive":             {"internal/contract", "internal/ingest", "internal/kafkalog", "internal/sink"},
 	"internal/extract":             {"internal/links", "internal/page", "internal/spec", "internal/weburl"},
 	"internal/fetch":               {"internal/contract", "internal/links", "internal/page", "internal/robots", "internal/spec", "internal/weburl"},
 	"internal/fetch/batch":         {"internal/contract", "internal/fetch", "internal/frontier", "internal/kafkalog", "internal/links", "internal/page", "internal/robots", "internal/spec", "internal/weburl"},
@@ -32,6 +33,10 @@ var layers = map[string][]string{
 	"internal/sink/sqlite":         {"internal/sink"},
 	"internal/sink/files":          {"internal/sink"},
 	"internal/sink/sinktest":       {"internal/sink"},
+	"internal/transform":           {"internal/extract", "internal/ingest", "internal/kafkalog", "internal/page", "internal/sink", "internal/spec", "internal/transform/..."},
+	"internal/transform/fields":    {"internal/sink", "internal/spec", "internal/transform/rawjson", "internal/transform/when"},
+	"internal/transform/rawjson":   {},
+	"internal/transform/when":      {"internal/spec", "internal/transform/rawjson"},
 	"internal/weburl":              {"internal/spec"},
 
 	"internal/archtest":         {},
@@ -165,6 +170,7 @@ var owners = map[string][]string{
 	"github.com/segmentio/kafka-go":   {"internal/kafkalog/..."},
 	"github.com/twmb/franz-go":        {"internal/kafkalog/logtest", "dev/..."},
 	"github.com/gocolly/colly":        {"internal/fetch/...", "bench/contender"},
+	"github.com/expr-lang/expr":       {"internal/transform/fields"},
 	"github.com/olivere/elastic":      {"internal/sink/elastic"},
 	"modernc.org/sqlite":              {"internal/sink/sqlite", "dev/stack"},
 	"github.com/nlnwa/whatwg-url":     {"internal/weburl", "internal/spec"},
