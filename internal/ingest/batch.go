@@ -108,11 +108,11 @@ func (m *Machine) add(b *batch, r *kafkalog.Record) int {
 		if e, ok := errors.AsType[*RecordError](err); ok {
 			f.reason = e.Err.Error()
 		}
+		rec := *r
 		if len(r.Value) > m.cfg.MaxRecord {
-			f.pointer = true
-		} else {
-			f.rec = clone(r)
+			f.pointer, rec.Value = true, nil
 		}
+		f.rec = clone(&rec)
 		b.failures = append(b.failures, f)
 		return len(f.rec.Key) + len(f.rec.Value) + 512
 	}
