@@ -3,9 +3,12 @@ package ingest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"trawl/internal/kafkalog"
 )
+
+const firstPatience = 5 * time.Second
 
 // stateErrors puts the failures of the batch into the errors topic.
 func (s *slice) stateErrors() {
@@ -16,7 +19,7 @@ func (s *slice) stateErrors() {
 		return
 	}
 	if len(recs) > 0 {
-		ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
+		ctx, cancel := context.WithTimeout(s.work, s.patience())
 		defer cancel()
 		if err := guard(func() error { return s.m.errors.Append(ctx, recs) }); err != nil {
 			s.fail(err)
@@ -32,6 +35,17 @@ func (s *slice) stateErrors() {
 		return
 	}
 	s.on(StatedLate)
+}
+
+// patience is how long one try to state errors may take. The log tries again by
+// itself until then, so the first tries are short: the state has to say what is
+// the matter.
+func (s *slice) patience() time.Duration {
+	tries := 1
+	if s.retry.State == Errors.String() {
+		tries += s.retry.Attempts
+	}
+	return min(time.Duration(tries)*firstPatience, s.m.cfg.CallLimit)
 }
 
 // records builds what the errors topic does not have yet.
