@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -61,7 +62,7 @@ func (w *writer) read(raw []byte, ops []sink.Op, sent []int, results []sink.Resu
 // results until then is put there again.
 func (w *writer) readFine(raw []byte, ops []sink.Op, sent []int, results []sink.Result) bool {
 	head, rest, found := bytes.Cut(raw, []byte(`"errors":false,"items":[`))
-	if !found || !bytes.HasPrefix(head, []byte(`{`)) || bytes.ContainsAny(head[1:], "[{]}") || len(head) > 64 {
+	if !found || len(head) > 64 || !json.Valid(append(bytes.Clone(head), `"errors":false}`...)) {
 		return false
 	}
 	for i, at := range sent {

@@ -129,7 +129,7 @@ func (a *Admin) kindOf(ctx context.Context, name string) (kind, error) {
 		if err := decode(raw, &streams); err != nil || len(streams.Streams) > 0 {
 			return aStream, err
 		}
-	case status(err) != http.StatusNotFound && status(err) != http.StatusBadRequest: // 400: a server without them
+	case status(err) != http.StatusNotFound && !withoutStreams(err):
 		return nothing, err
 	}
 	holders, err := a.writable(ctx, name)
@@ -141,6 +141,11 @@ func (a *Admin) kindOf(ctx context.Context, name string) (kind, error) {
 		return nothing, nil
 	}
 	return anIndex, err
+}
+
+// withoutStreams: the server does not know the path.
+func withoutStreams(err error) bool {
+	return status(err) == http.StatusBadRequest || status(err) == http.StatusMethodNotAllowed
 }
 
 // writable says whether the name is an alias; one that no write can go to is a
@@ -197,6 +202,9 @@ func (a *Admin) createStream(ctx context.Context, t sink.Target) error {
 		return err
 	}
 	err := create()
+	if status(err) == http.StatusMethodNotAllowed {
+		return &sink.TargetError{Name: t.Name, Reason: "this server has no data streams: set sink.data_stream to false"}
+	}
 	if status(err) != http.StatusBadRequest || len(t.Template) > 0 {
 		return err
 	}

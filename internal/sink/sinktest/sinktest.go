@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,7 @@ func Run(t *testing.T, factory func(t *testing.T) Harness) {
 		{"Alias", testAlias},
 		{"Missing", testMissing},
 		{"Drop", testDrop},
+		{"Holds", testHolds},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(newBench(t, factory(t))) })
 	}
@@ -546,4 +548,26 @@ func testDrop(b *bench) {
 	b.writeTo(s, []sink.Op{Op("a", 0, "t", "cherry")})
 	b.found("apple")
 	b.found("cherry", "a")
+}
+
+func testHolds(b *bench) {
+	holder, ok := b.admin.(sink.Holder)
+	if !ok {
+		b.Fatal("the sink cannot be asked what it holds")
+	}
+	b.write([]sink.Op{Op("a", 5, "t", "x"), Op("b", 0, "t", "x"), del("b", 7), Op("c ü\n", 9, "t", "x")})
+	ids := []sink.HeldID{{ID: "c ü\n"}, {ID: "b"}, {ID: "a"}, {ID: "none"}, {ID: "a"}, {ID: "a", Index: b.index}, {ID: "a", Index: b.index + "9"}}
+	want := []sink.Holding{{Found: true, Version: 9}, {}, {Found: true, Version: 5}, {}, {Found: true, Version: 5}, {Found: true, Version: 5}, {}}
+	held, err := holder.Holds(b.ctx, b.index, ids)
+	b.must(err)
+	if !slices.Equal(held, want) {
+		b.Errorf("holds %+v, want %+v", held, want)
+	}
+	held, err = holder.Holds(b.ctx, b.index+"9", ids[:2])
+	if err != nil || !slices.Equal(held, make([]sink.Holding, 2)) {
+		b.Errorf("an index that is not there holds %+v, %v", held, err)
+	}
+	if _, err := holder.Holds(b.ctx, b.index, make([]sink.HeldID, sink.MaxHeld+1)); err == nil {
+		b.Error("too many ids were accepted")
+	}
 }
