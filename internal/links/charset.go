@@ -7,9 +7,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/gogs/chardet"
-	"golang.org/x/net/html"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
+
+	"trawl/internal/markup"
 )
 
 const (
@@ -70,6 +71,9 @@ func bomOf(b []byte) (charset string, n int) {
 
 // canonicalName is the WHATWG name of a label, "" if there is none.
 func canonicalName(label string) string {
+	if strings.EqualFold(label, nameUTF8) {
+		return nameUTF8
+	}
 	e, err := htmlindex.Get(strings.TrimSpace(label))
 	if err != nil {
 		return ""
@@ -89,10 +93,33 @@ func lookup(name string) encoding.Encoding {
 	return e
 }
 
+// fromHeader reads the common form of a Content-Type by itself: the general
+// reader takes a map.
 func fromHeader(contentType string) string {
-	if contentType == "" {
-		return ""
+	kind, rest, more := strings.Cut(contentType, ";")
+	if rest = strings.TrimSpace(rest); simple(strings.TrimSpace(kind)) {
+		const key = "charset="
+		switch n := min(len(rest), len(key)); {
+		case !more:
+			return ""
+		case strings.EqualFold(rest[:n], key) && len(rest) > n && simple(rest[n:]):
+			return canonicalName(rest[n:])
+		}
 	}
+	return anyHeader(contentType)
+}
+
+// simple words mean the same to every reader of a Content-Type.
+func simple(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '-' && c <= '9' || c == '_' || c == '+') {
+			return false
+		}
+	}
+	return true
+}
+
+func anyHeader(contentType string) string {
 	if _, params, err := mime.ParseMediaType(contentType); err == nil {
 		return canonicalName(params["charset"])
 	}
@@ -145,14 +172,14 @@ func prescan(b []byte) string {
 			}
 		}
 	}
-	z := html.NewTokenizer(bytes.NewReader(b))
-	for {
+	var z markup.Scanner
+	for z.Reset(b); ; {
 		switch z.Next() {
-		case html.ErrorToken:
+		case markup.End:
 			return ""
-		case html.StartTagToken, html.SelfClosingTagToken:
-			if name, more := z.TagName(); more && string(name) == "meta" {
-				if c := metaCharset(z); c != "" {
+		case markup.StartTag:
+			if string(z.Name()) == "meta" {
+				if c := metaCharset(&z); c != "" {
 					return c
 				}
 			}
@@ -161,23 +188,21 @@ func prescan(b []byte) string {
 }
 
 // metaCharset reads <meta charset> and <meta http-equiv=content-type content>.
-func metaCharset(z *html.Tokenizer) string {
-	var label, content string
-	equiv := false
-	for more := true; more; {
-		var key, val []byte
-		key, val, more = z.TagAttr()
-		switch string(key) {
-		case "charset":
-			label = string(val)
-		case "content":
-			content = charsetParam(string(val))
-		case "http-equiv":
-			equiv = isWord(val, "content-type")
+func metaCharset(z *markup.Scanner) string {
+	var charset []byte
+	var a attrs
+	for z.NextAttr() {
+		p := a.slot(z.Key())
+		if string(z.Key()) == "charset" {
+			p = &charset
+		}
+		if p != nil && *p == nil {
+			*p = z.Value()
 		}
 	}
-	if label == "" && equiv {
-		label = content
+	label := string(charset)
+	if label == "" && isWord(a.equiv, "content-type") {
+		label = charsetParam(string(a.content))
 	}
 	return canonicalName(label)
 }
@@ -230,60 +255,53 @@ func detectorName(s string) string {
 
 // queryIn percent-encodes the query of a reference in the page's charset, as
 // browsers do; paths are always UTF-8.
-func queryIn(charset, ref string) string {
-	if charset == "" || charset == nameUTF8 || strings.HasPrefix(charset, "utf-16") {
+func queryIn(charset string, ref []byte) []byte {
+	if charset == "" || charset == nameUTF8 || strings.HasPrefix(charset, "utf-16") || ascii(ref) {
 		return ref
 	}
-	head, fragment, hashed := strings.Cut(ref, "#")
+	head, fragment, hashed := strings.Cut(string(ref), "#")
 	path, query, ok := strings.Cut(head, "?")
-	if !ok || ascii(query) {
-		return ref
-	}
 	e := lookup(charset)
-	if e == nil {
+	if !ok || e == nil || ascii(query) {
 		return ref
 	}
 	encoded, err := encoding.HTMLEscapeUnsupported(e.NewEncoder()).String(query)
 	if err != nil {
 		return ref
 	}
-	var b strings.Builder
-	b.Grow(len(path) + 3*len(encoded) + len(fragment) + 2)
-	b.WriteString(path)
-	b.WriteByte('?')
-	escapeHigh(&b, encoded)
+	b := make([]byte, 0, len(path)+3*len(encoded)+len(fragment)+2)
+	b = append(append(b, path...), '?')
+	b = appendHigh(b, encoded)
 	if hashed {
-		b.WriteByte('#')
-		b.WriteString(fragment)
+		b = append(append(b, '#'), fragment...)
 	}
-	return b.String()
+	return b
 }
 
-func ascii(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= utf8.RuneSelf {
+func ascii[T string | []byte](b T) bool {
+	for i := range len(b) {
+		if b[i] >= utf8.RuneSelf {
 			return false
 		}
 	}
 	return true
 }
 
-// escapeHigh encodes the bytes that are not ASCII, and the whole of a character
+// appendHigh encodes the bytes that are not ASCII, and the whole of a character
 // reference: the encoder put it for a character that the charset does not have,
 // for the query itself holds no number sign.
-func escapeHigh(b *strings.Builder, s string) {
+func appendHigh(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
 	reference := false
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		reference = reference || strings.HasPrefix(s[i:], "&#")
 		if c >= utf8.RuneSelf || (reference && (c == '&' || c == '#' || c == ';')) {
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
 			reference = reference && c != ';'
 			continue
 		}
-		b.WriteByte(c)
+		dst = append(dst, c)
 	}
+	return dst
 }

@@ -3,8 +3,7 @@ package links
 import (
 	"bytes"
 
-	"golang.org/x/net/html"
-
+	"trawl/internal/markup"
 	"trawl/internal/weburl"
 )
 
@@ -13,23 +12,21 @@ import (
 // the first base element from where it stands.
 func HTML(dst []Found, base weburl.URL, body []byte, opt Options) ([]Found, Meta) {
 	f := newFinder(dst, base, HowLink, opt)
-	z := html.NewTokenizer(bytes.NewReader(body))
+	f.z.Reset(body)
 	based := false
 	for {
-		switch z.Next() {
-		case html.ErrorToken:
+		switch f.z.Next() {
+		case markup.End:
 			if f.meta.Nofollow && !opt.IgnoreMetaNofollow {
-				f.dst = f.dst[:len(dst)]
+				f.forget()
 			}
 			return f.done()
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			if string(name) == "noscript" || string(name) == "noframes" {
-				z.NextIsNotRawText() // we are the reader without scripts and frames
+		case markup.StartTag:
+			t := tagOf(f.z.Name())
+			if t == tagOpen {
+				f.z.HoldsMarkup() // we are the reader without scripts and frames
 			}
-			if more {
-				based = f.tag(z, tagOf(name), based)
-			}
+			based = f.tag(t, based)
 		}
 	}
 }
@@ -39,6 +36,7 @@ type tag uint8
 
 const (
 	tagNone       tag = iota
+	tagOpen           // holds what others do not show
 	tagAnchor         // href
 	tagBase           // href
 	tagLink           // href by rel
@@ -48,11 +46,12 @@ const (
 	tagBackground     // background: embedded
 )
 
-// tagOf switches on the bytes: converting them would allocate.
 func tagOf(name []byte) tag {
 	switch string(name) {
 	case "a", "area":
 		return tagAnchor
+	case "noscript", "noframes":
+		return tagOpen
 	case "base":
 		return tagBase
 	case "link":
@@ -74,12 +73,10 @@ type attrs struct {
 	href, src, srcset, rel, content, name, equiv, poster, data, background []byte
 }
 
-func (a *attrs) read(z *html.Tokenizer) {
-	for more := true; more; {
-		var key, val []byte
-		key, val, more = z.TagAttr()
-		if p := a.slot(key); p != nil && *p == nil {
-			*p = val
+func (a *attrs) read(z *markup.Scanner) {
+	for z.NextAttr() {
+		if p := a.slot(z.Key()); p != nil && *p == nil {
+			*p = z.Value()
 		}
 	}
 }
@@ -111,12 +108,12 @@ func (a *attrs) slot(key []byte) *[]byte {
 }
 
 // tag handles one start tag and tells whether a base has been seen.
-func (f *finder) tag(z *html.Tokenizer, t tag, based bool) bool {
-	if t == tagNone || (t >= tagMedia && !f.opt.Embedded) {
+func (f *finder) tag(t tag, based bool) bool {
+	if t <= tagOpen || (t >= tagMedia && !f.opt.Embedded) {
 		return based
 	}
 	var a attrs
-	a.read(z)
+	a.read(&f.z)
 	switch t {
 	case tagAnchor:
 		if !f.opt.RelNofollow || !nofollow(a.rel) {
@@ -161,8 +158,10 @@ func (f *finder) link(a *attrs) {
 }
 
 func (f *finder) canonical(ref []byte) {
-	if f.meta.Canonical == "" && !skip(trimSpace(ref)) {
-		f.meta.Canonical, _ = f.resolve(trimSpace(ref))
+	start := len(f.room)
+	if ref = trimSpace(ref); f.meta.Canonical == "" && !skip(ref) && f.resolve(ref) {
+		f.meta.Canonical = string(f.room[start:])
+		f.room = f.room[:start]
 	}
 	f.add(ref, KindCanonical)
 }

@@ -4,11 +4,11 @@
 package links
 
 import (
-	"bytes"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
+	"trawl/internal/markup"
 	"trawl/internal/weburl"
 )
 
@@ -36,7 +36,8 @@ const (
 
 // Found is one locator.
 type Found struct {
-	URL  string // canonical
+	URL  string // canonical; shares memory with those of the same page
+	Hash uint64 // weburl.Hash of URL
 	How  string // HowLink, HowSitemap, HowRedirect
 	Kind Kind
 }
@@ -63,6 +64,9 @@ type Options struct {
 	// Charset is that of the page before UTF8, as UTF8 names it: queries are
 	// encoded in it, as browsers do. "" is UTF-8.
 	Charset string
+	// Known, if set, is asked once about each locator before its string is made;
+	// the known ones are left out, but count for Max. hash is weburl.Hash.
+	Known func(hash uint64, kind Kind) bool
 }
 
 // Meta is what was learned besides the locators.
@@ -88,16 +92,22 @@ func (m Meta) Merge(o Meta) Meta {
 
 // finder gathers the locators of one response.
 type finder struct {
-	dst  []Found
+	dst  []Found // the new ones lack their URL until done
+	from int     // where the new ones begin
 	base weburl.URL
 	how  string
 	opt  Options
-	max  int // length of dst at which it is full
-	seen *hashSet
+	n    int // locators so far, the known ones among them
 	meta Meta
+	salt uint64 // of references as written, keeps their hashes apart from those of canonical forms
+	seen hashSet
+
+	room []byte // the URLs, one after the other
+	ends []int  // where each of the new ones ends in room
+	z    markup.Scanner
 }
 
-var sets = sync.Pool{New: func() any { return new(hashSet) }}
+var finders = sync.Pool{New: func() any { return new(finder) }}
 
 func newFinder(dst []Found, base weburl.URL, how string, opt Options) *finder {
 	if opt.Max <= 0 {
@@ -106,54 +116,81 @@ func newFinder(dst []Found, base weburl.URL, how string, opt Options) *finder {
 	if opt.Limit <= 0 {
 		opt.Limit = DefaultLimit
 	}
-	return &finder{dst: dst, base: base, how: how, opt: opt, max: len(dst) + opt.Max, seen: sets.Get().(*hashSet)}
+	f := finders.Get().(*finder)
+	f.dst, f.from, f.base, f.how, f.opt, f.salt = dst, len(dst), base, how, opt, saltStep
+	return f
 }
 
-// done gives back what was found; the finder is used up.
+// maxRoom bytes and ends are kept for the next page.
+const maxRoom = 64 << 10
+
+// done gives back what was found; the finder is used up. One string holds the
+// URLs of the page.
 func (f *finder) done() ([]Found, Meta) {
+	all, start := string(f.room), 0
+	for i, end := range f.ends {
+		f.dst[f.from+i].URL = all[start:end]
+		start = end
+	}
+	dst, meta := f.dst, f.meta
 	f.seen.reset()
-	sets.Put(f.seen)
-	f.seen = nil
-	return f.dst, f.meta
+	f.z.Reset(nil)
+	f.dst, f.opt, f.base, f.meta, f.n = nil, Options{}, weburl.URL{}, Meta{}, 0
+	if f.room, f.ends = f.room[:0], f.ends[:0]; cap(f.room) > maxRoom {
+		f.room, f.ends = nil, nil
+	}
+	finders.Put(f)
+	return dst, meta
+}
+
+// forget drops the locators, because the page asks for it.
+func (f *finder) forget() {
+	f.dst, f.room, f.ends = f.dst[:f.from], f.room[:0], f.ends[:0]
 }
 
 // full notes that there was one more than fits.
 func (f *finder) full() bool {
-	if len(f.dst) < f.max {
+	if f.n < f.opt.Max {
 		return false
 	}
 	f.meta.Cut = true
 	return true
 }
 
-// rawSalt keeps the hashes of references as written apart from those of
-// canonical forms.
-const rawSalt = 0x9e3779b97f4a7c15
+// saltStep is an odd number: each base has a salt of its own.
+const saltStep = 0x9e3779b97f4a7c15
 
 // add resolves a reference and keeps it if it is new.
 func (f *finder) add(ref []byte, kind Kind) {
 	ref = trimSpace(ref)
-	if skip(ref) || !f.seen.add(xxhash.Sum64(ref)^rawSalt) {
+	if skip(ref) || !f.seen.add(xxhash.Sum64(ref)^f.salt) {
 		return
 	}
-	u, ok := f.resolve(ref)
-	if !ok || !f.seen.add(xxhash.Sum64String(u)) || f.full() {
+	start := len(f.room)
+	if !f.resolve(ref) {
 		return
 	}
-	f.dst = append(f.dst, Found{URL: u, How: f.how, Kind: kind})
+	hash := xxhash.Sum64(f.room[start:])
+	if f.seen.add(hash) && !f.full() {
+		f.n++
+		if f.opt.Known == nil || !f.opt.Known(hash, kind) {
+			f.dst = append(f.dst, Found{Hash: hash, How: f.how, Kind: kind})
+			f.ends = append(f.ends, len(f.room))
+			return
+		}
+	}
+	f.room = f.room[:start]
 }
 
-func (f *finder) resolve(ref []byte) (string, bool) {
-	if len(ref) > maxRef {
-		f.meta.Refused++
-		return "", false
+// resolve appends the canonical form of a reference to room.
+func (f *finder) resolve(ref []byte) (ok bool) {
+	if len(ref) <= maxRef {
+		if f.room, ok = f.base.AppendResolved(f.room, queryIn(f.opt.Charset, ref)); ok {
+			return true
+		}
 	}
-	u, err := f.base.Resolve(queryIn(f.opt.Charset, string(ref)))
-	if err != nil {
-		f.meta.Refused++
-		return "", false
-	}
-	return u.String(), true
+	f.meta.Refused++
+	return false
 }
 
 // setBase changes the base; what was written before may mean something else
@@ -165,10 +202,7 @@ func (f *finder) setBase(ref []byte) {
 	}
 	if u, err := f.base.Resolve(string(ref)); err == nil && u != f.base {
 		f.base = u
-		f.seen.reset()
-		for _, x := range f.dst[f.max-f.opt.Max:] {
-			f.seen.add(xxhash.Sum64String(x.URL))
-		}
+		f.salt += saltStep
 	}
 }
 
@@ -192,7 +226,7 @@ func skip(ref []byte) bool {
 	for i, c := range ref {
 		switch {
 		case c == ':':
-			return i > 0 && !bytes.EqualFold(ref[:i], []byte("http")) && !bytes.EqualFold(ref[:i], []byte("https"))
+			return i > 0 && !isWord(ref[:i], "http") && !isWord(ref[:i], "https")
 		case c|0x20 >= 'a' && c|0x20 <= 'z':
 		case i > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
 		default:

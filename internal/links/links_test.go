@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/encoding/unicode"
+	"pgregory.net/rapid"
 
 	"trawl/internal/weburl"
 )
@@ -319,6 +320,19 @@ func TestUTF8IsAFunction(t *testing.T) {
 			t.Fatalf("%q, then %q", first, again)
 		}
 	}
+}
+
+func TestFromHeader(t *testing.T) {
+	part := rapid.SampledFrom([]string{
+		"text/html", "TEXT/html", "text", "a/b/c", "", ";", "; ", " ;", "charset=", "Charset=", "charset", "=", "utf-8", "UTF-8", "utf8", "koi8-r", "latin1", "\"", "'",
+		"iso-8859-1", ",", "x=y", "charset=utf-8", " ", "\t", "é", "/", "_", "*", "charset=koi8-r;", ":",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		s := strings.Join(rapid.SliceOfN(part, 0, 8).Draw(t, "header"), "")
+		if got, want := fromHeader(s), anyHeader(s); got != want {
+			t.Fatalf("%q: %q, want %q", s, got, want)
+		}
+	})
 }
 
 func FuzzHTML(f *testing.F) {

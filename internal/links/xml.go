@@ -2,11 +2,9 @@ package links
 
 import (
 	"bytes"
-	"mime"
 	"strings"
 
-	"golang.org/x/net/html"
-
+	"trawl/internal/markup"
 	"trawl/internal/page"
 	"trawl/internal/weburl"
 )
@@ -25,12 +23,8 @@ const (
 // FormatOf decides by the content type, and for XML and missing types by the
 // first bytes. body may still be in its own charset.
 func FormatOf(contentType string, body []byte) Format {
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil && kind == "" {
-		kind, _, _ = strings.Cut(contentType, ";")
-		kind = strings.ToLower(strings.TrimSpace(kind))
-	}
-	switch {
+	kind, _, _ := strings.Cut(contentType, ";")
+	switch kind = strings.ToLower(strings.TrimSpace(kind)); {
 	case kind == "text/html", kind == "application/xhtml+xml":
 		return FormatHTML
 	case kind == "", kind == "text/xml", kind == "application/xml", strings.HasSuffix(kind, "+xml"):
@@ -41,18 +35,17 @@ func FormatOf(contentType string, body []byte) Format {
 
 // formatOfRoot looks at the first element within the first KiB.
 func formatOfRoot(body []byte, untyped bool) Format {
-	z := html.NewTokenizer(bytes.NewReader(body[:min(len(body), 1024)]))
-	for {
+	var z markup.Scanner
+	for z.Reset(body[:min(len(body), 1024)]); ; {
 		switch z.Next() {
-		case html.ErrorToken:
+		case markup.End:
 			return FormatNone
-		case html.DoctypeToken:
+		case markup.Doctype:
 			if untyped {
 				return FormatHTML
 			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, _ := z.TagName()
-			switch string(local(name)) {
+		case markup.StartTag:
+			switch string(local(z.Name())) {
 			case "urlset", "sitemapindex":
 				return FormatSitemap
 			case "rss", "feed", "rdf":
@@ -139,23 +132,21 @@ func (f *finder) sitemapLines(text []byte) {
 // sitemapXML takes loc inside of url and sitemap, of the same namespace prefix
 // (image:loc is something else), and the alternates of a url.
 func (f *finder) sitemapXML(text []byte) {
-	x := newXML(text)
-	var prefix string
+	x := newXML(&f.z, text)
+	var prefix []byte
 	kind, inside := KindAnchor, false
 	for x.next() {
+		name, mine := string(x.local()), bytes.Equal(x.prefix(), prefix)
 		switch {
 		case x.end:
-			if name := x.local(); inside && x.prefix() == prefix && (name == "url" || name == "sitemap") {
-				inside = false
-			}
-		case x.local() == "url" || x.local() == "sitemap":
-			prefix, inside, kind = x.prefix(), true, KindAnchor
-			if x.local() == "sitemap" {
-				kind = KindSitemap
-			}
-		case inside && x.local() == "loc" && x.prefix() == prefix:
+			inside = inside && !(mine && (name == "url" || name == "sitemap"))
+		case name == "url":
+			prefix, inside, kind = append(prefix[:0], x.prefix()...), true, KindAnchor
+		case name == "sitemap":
+			prefix, inside, kind = append(prefix[:0], x.prefix()...), true, KindSitemap
+		case inside && name == "loc" && mine:
 			f.add(x.text(), kind)
-		case inside && x.local() == "link":
+		case inside && name == "link":
 			f.add(x.attrs().href, KindLink)
 		}
 	}
@@ -165,12 +156,12 @@ func (f *finder) sitemapXML(text []byte) {
 // the feed and its entries, permanent guids, and enclosures as embedded.
 func Feed(dst []Found, base weburl.URL, text []byte, opt Options) ([]Found, Meta) {
 	f := newFinder(dst, base, HowLink, opt)
-	x := newXML(text)
+	x := newXML(&f.z, text)
 	for x.next() {
 		if x.end {
 			continue
 		}
-		switch x.local() {
+		switch string(x.local()) {
 		case "link":
 			f.feedLink(x)
 		case "guid":
@@ -210,20 +201,18 @@ func (f *finder) guid(x *xmlReader) {
 	}
 }
 
-// xmlReader reads XML with the HTML tokenizer: broken feeds are many, no entity
+// xmlReader reads XML with the scanner of HTML: broken feeds are many, no entity
 // is ever expanded beyond a character, and names come in lower case.
 type xmlReader struct {
-	z       *html.Tokenizer
+	z       *markup.Scanner
 	name    []byte // of the current tag, with prefix
 	end     bool   // the current tag is an end tag
-	empty   bool   // <name/>
-	more    bool   // attributes not read
 	pending bool   // text stopped at a tag that next has not given yet
+	said    []byte // what text answered
 }
 
-func newXML(text []byte) *xmlReader {
-	z := html.NewTokenizer(bytes.NewReader(text))
-	z.AllowCDATA(true)
+func newXML(z *markup.Scanner, text []byte) *xmlReader {
+	z.ResetXML(text)
 	return &xmlReader{z: z}
 }
 
@@ -235,7 +224,7 @@ func (x *xmlReader) next() bool {
 	}
 	for {
 		t := x.z.Next()
-		if t == html.ErrorToken {
+		if t == markup.End {
 			return false
 		}
 		if x.take(t) {
@@ -244,47 +233,32 @@ func (x *xmlReader) next() bool {
 	}
 }
 
-func (x *xmlReader) take(t html.TokenType) bool {
-	switch t {
-	case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
-	default:
+func (x *xmlReader) take(t markup.Token) bool {
+	if t != markup.StartTag && t != markup.EndTag {
 		return false
 	}
-	x.name, x.more = x.z.TagName()
-	x.end, x.empty = t == html.EndTagToken, t == html.SelfClosingTagToken
-	if !x.end {
-		x.z.NextIsNotRawText() // <title> and <script> are nothing special in XML
-	}
+	x.name, x.end = x.z.Name(), t == markup.EndTag
 	return true
 }
 
-func (x *xmlReader) local() string { return string(local(x.name)) }
+func (x *xmlReader) local() []byte { return local(x.name) }
 
-func (x *xmlReader) prefix() string {
-	if i := bytes.IndexByte(x.name, ':'); i >= 0 {
-		return string(x.name[:i])
-	}
-	return ""
-}
+func (x *xmlReader) prefix() []byte { return x.name[:max(bytes.IndexByte(x.name, ':'), 0)] }
 
 func local(name []byte) []byte { return name[bytes.IndexByte(name, ':')+1:] }
 
 // attrs reads the attributes of the current tag, once.
 func (x *xmlReader) attrs() attrs {
 	var a attrs
-	if x.more {
-		a.read(x.z)
-		x.more = false
-	}
+	a.read(x.z)
 	return a
 }
 
 // attr reads one attribute of the current tag, instead of attrs.
 func (x *xmlReader) attr(name string) []byte {
-	for x.more {
-		var key, val []byte
-		if key, val, x.more = x.z.TagAttr(); string(key) == name {
-			return val
+	for x.z.NextAttr() {
+		if string(x.z.Key()) == name {
+			return x.z.Value()
 		}
 	}
 	return nil
@@ -292,22 +266,22 @@ func (x *xmlReader) attr(name string) []byte {
 
 // text reads the text up to the next tag. It may come in pieces.
 func (x *xmlReader) text() []byte {
-	var out []byte
-	if x.empty {
+	x.said = x.said[:0]
+	if x.z.SelfClosing() {
 		return nil
 	}
 	for {
 		t := x.z.Next()
 		switch {
-		case t == html.ErrorToken:
-			return out
-		case t == html.TextToken:
-			if len(out) <= maxRef {
-				out = append(out, x.z.Text()...)
+		case t == markup.End:
+			return x.said
+		case t == markup.Text:
+			if len(x.said) <= maxRef {
+				x.said = append(x.said, x.z.Text()...)
 			}
 		case x.take(t):
 			x.pending = true
-			return out
+			return x.said
 		}
 	}
 }

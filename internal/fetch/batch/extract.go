@@ -23,6 +23,12 @@ func (x *run) extract(f *finds, base weburl.URL, item *contract.Item, res *fetch
 		lists.Put(list)
 	}()
 	opt := links.Options{Embedded: x.plan.spec.Scope.Embedded, Limit: x.plan.client.PageSize()}
+	if depth := item.Depth + 1; x.plan.limit < 0 || depth <= x.plan.limit {
+		// What was stated recently is in scope; without a string made for it.
+		opt.Known = func(hash uint64, kind links.Kind) bool {
+			return kind != links.KindSitemap && kind != links.KindRedirect && x.runner.recent.has(hash^x.gen, int32(depth))
+		}
+	}
 	found, meta := links.Headers(*list, base, res.Header, opt)
 	if !meta.Nofollow {
 		found, _, _ = links.Find(found, base, plain, res.Header.Get("Content-Type"), isPacked(item.Path), opt)
