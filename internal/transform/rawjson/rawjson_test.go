@@ -404,23 +404,49 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func TestDocKinds(t *testing.T) {
+func TestKinds(t *testing.T) {
 	s := rawjson.Get()
 	defer rawjson.Put(s)
 	for src, want := range map[string]struct {
 		object bool
-		depth  int
 		kind   string
 	}{
-		`{}`: {true, 1, "an object"}, `{"a":[{}]}`: {true, 3, "an object"}, `[[1]]`: {false, 2, "an array"},
-		`"{"`: {false, 0, "a string"}, `-1`: {false, 0, "a number"}, `true`: {false, 0, "a boolean"}, `null`: {false, 0, "null"},
+		`{}`: {true, "an object"}, `{"a":[{}]}`: {true, "an object"}, `[[1]]`: {false, "an array"},
+		`"{"`: {false, "a string"}, `-1`: {false, "a number"}, `true`: {false, "a boolean"}, `null`: {false, "null"},
 	} {
 		d, err := s.Scan([]byte(src))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := []any{d.Object(), d.Depth, rawjson.Kind(d.Text)}; !reflect.DeepEqual(got, []any{want.object, want.depth, want.kind}) {
-			t.Errorf("%s: %v, want %v", src, got, want)
+		if d.Object() != want.object || rawjson.Kind(d.Text) != want.kind {
+			t.Errorf("%s: object %t, kind %s, want %v", src, d.Object(), rawjson.Kind(d.Text), want)
+		}
+	}
+}
+
+func TestValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text, err := scan(oneOf(t, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		var want any
+		if err := d.Decode(&want); err != nil {
+			t.Fatal(err)
+		}
+		got := rawjson.Value([]byte(text), func(raw []byte) any { return json.Number(raw) })
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s gave %#v, want %#v", text, got, want)
+		}
+	})
+}
+
+func TestNumber(t *testing.T) {
+	for text, want := range map[string]bool{"0": true, "-1.5e+10": true, "": false, "-": false, "01": false, "1 ": false, "+1": false, "0x1": false, "NaN": false, "1.": false} {
+		if got := rawjson.Number(text); got != want {
+			t.Errorf("%q: %t", text, got)
 		}
 	}
 }

@@ -44,7 +44,6 @@ type Member struct{ Name, Value []byte }
 type Doc struct {
 	Text    []byte
 	Members []Member // of the text's object; none if it is no object
-	Depth   int      // of nesting: 0 for a scalar, 1 for an object of scalars
 }
 
 // Object says whether the text is an object.
@@ -61,7 +60,6 @@ type Scanner struct {
 	open   []frame
 	names  []name // of the members of all open objects
 	marked []mark // of the members of the outermost object
-	deep   int
 	doc    Doc
 }
 
@@ -112,7 +110,7 @@ func (s *Scanner) Scan(src []byte) (*Doc, error) {
 		return nil, err
 	}
 	s.flush(s.at)
-	s.doc.Text, s.doc.Depth = s.out, s.deep
+	s.doc.Text = s.out
 	for _, m := range s.marked {
 		s.doc.Members = append(s.doc.Members, Member{s.out[m.name:m.nameEnd:m.nameEnd], s.out[m.value:m.valueEnd:m.valueEnd]})
 	}
@@ -226,7 +224,6 @@ func (s *Scanner) begin(c byte) (opened bool, err error) {
 		return false, &Error{Deep, s.at, fmt.Sprintf("nested deeper than %d", MaxDepth)}
 	}
 	s.open = append(s.open, frame{c == '{', len(s.names)})
-	s.deep = max(s.deep, len(s.open))
 	s.at++
 	s.space()
 	if s.at < len(s.src) && s.src[s.at] == c+2 { // '}' and ']' are two after '{' and '['

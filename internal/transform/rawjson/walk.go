@@ -143,3 +143,14 @@ const (
 	maxPath     = 512
 	maxSegments = 32
 )
+
+// Part is a Doc of an object within a checked text without white space. It
+// shares the text.
+func Part(object []byte) *Doc {
+	d := &Doc{Text: object}
+	eachMember(object, func(m Member) bool {
+		d.Members = append(d.Members, m)
+		return true
+	})
+	return d
+}
