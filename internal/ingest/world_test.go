@@ -133,7 +133,9 @@ func (w *world) Read(ctx context.Context, from int64, _ int, wait time.Duration,
 		}
 		n++
 		scratch := clone(&r)
+		w.mu.Unlock() // fn may wait, and a fake clock stands still while somebody waits for a lock
 		err := fn(scratch)
+		w.mu.Lock()
 		clear(scratch.Value) // the reader takes its memory back
 		clear(scratch.Key)
 		if err != nil {
