@@ -5,6 +5,7 @@ package workflows
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +29,8 @@ const (
 	ShardType = "ShardWorkflow"
 	LoadsType = "LoadsWorkflow"
 	LoadType  = "LoadWorkflow"
+
+	RedriveType = "RedriveWorkflow"
 )
 
 // CrawlID is the workflow id of a crawl.
@@ -52,6 +55,35 @@ func LoadID(name string, partition int) string {
 	return fmt.Sprintf("crawl/%s/load/%d", name, partition)
 }
 
+// RedriveID is the workflow id of the n-th redrive of a crawl or load.
+func RedriveID(name string, n int) string { return RedrivePrefix(name) + strconv.Itoa(n) }
+
+// RedrivePrefix begins the workflow ids of all redrives of a crawl or load.
+func RedrivePrefix(name string) string { return "redrive/" + name + "/" }
+
+// RedriveNumber is the n of a redrive's workflow id, if it is one of name.
+func RedriveNumber(name, id string) (int, bool) {
+	text, ok := strings.CutPrefix(id, RedrivePrefix(name))
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil && n > 0
+}
+
+// LoadRootID is the workflow id of the loaders that `starter load` starts.
+func LoadRootID(name string) string { return loadPrefix + name }
+
+// LoadRootName is the load of a workflow id, if it is that of its LoadsWorkflow.
+func LoadRootName(id string) (string, bool) {
+	name, ok := strings.CutPrefix(id, loadPrefix)
+	return name, ok && name != "" && !strings.Contains(name, "/")
+}
+
+const loadPrefix = "load/"
+
+// LoadRootLoaderID is the workflow id of one loader of `starter load`.
+func LoadRootLoaderID(name string, number int) string {
+	return fmt.Sprintf("%s%s/%d", loadPrefix, name, number)
+}
+
 // Activities.
 const (
 	ActSeed     = "Seed"
@@ -63,6 +95,12 @@ const (
 	ActCensus   = "Census"
 	ActLogEnds  = "LogEnds"
 	ActFinalize = "Finalize"
+
+	ActPartitions = "Partitions" // of the sources of a load
+	ActLocate     = "Locate"     // offsets of a time
+
+	ActRedrivePlan = "RedrivePlan"
+	ActRedrive     = "Redrive"
 )
 
 // Signals between parents and children.
@@ -70,6 +108,7 @@ const (
 	SigControl = "control"
 	SigReport  = "report"
 	SigLoads   = "loads" // the report of a LoadsWorkflow
+	SigOrder   = "order" // of people, to one loader
 )
 
 // Updates of people, and queries.
@@ -78,6 +117,10 @@ const (
 	UpResume   = "resume"
 	UpSetRate  = "set-rate"
 	UpAddSeeds = "add-seeds"
+	UpSeek     = "seek" // this and the next three: of a LoadsWorkflow
+	UpSkip     = "skip"
+	UpToErrors = "to-errors"
+	UpSetBatch = "set-batch"
 	QryStatus  = "status"
 )
 
@@ -86,6 +129,7 @@ const (
 	AttrCrawl   = "TrawlCrawl"
 	AttrState   = "TrawlState"
 	AttrOutcome = "TrawlOutcome"
+	AttrClass   = "TrawlErrorClass"
 )
 
 // Error types of activities that workflows or people branch on.

@@ -32,8 +32,10 @@ const (
 	silence     = 3 * reportQuiet  // of a shard, after which it is looked for
 	askAgain    = 2 * time.Second  // Expand, when nothing else asks for it
 	askSpacing  = 200 * time.Millisecond
-	minBackoff  = time.Second
-	maxBackoff  = time.Minute
+	// holdMost is how long a Fetch may wait for a slot that still cools.
+	holdMost   = 10 * time.Second
+	minBackoff = time.Second
+	maxBackoff = time.Minute
 
 	maxOpenBatches = 16
 	censusRepeat   = 2 * time.Second
@@ -43,6 +45,16 @@ const (
 	loadGrace     = 2 * time.Minute
 	loadIdleMin   = 500 * time.Millisecond
 	loadIdleMax   = 20 * time.Second
+
+	loadSliceSoon = 5 * time.Second // the first slices of a load, so that it is seen to move
+	loadSlicesAre = 3               // how many of them
+
+	watchFor       = 10 * time.Minute // one look-out for new partitions
+	watchHeartbeat = 30 * time.Second
+	stopPatience   = 3 * time.Minute // of a cancelled load with its loaders
+
+	redriveSlice = 30 * time.Second // from when the errors topic has been read
+	redriveTotal = 2 * time.Hour    // of a read of the whole errors topic, and a slice
 )
 
 var backoffPolicy = temporal.RetryPolicy{
@@ -88,6 +100,13 @@ func fetchOptions(box time.Duration, summary string) workflow.ActivityOptions {
 	}
 }
 
+// watchOptions suit Partitions, which looks out for so long.
+func watchOptions(wait time.Duration, summary string) workflow.ActivityOptions {
+	o := sharedOptions(summary)
+	o.StartToCloseTimeout, o.HeartbeatTimeout = wait+2*time.Minute, watchHeartbeat
+	return o
+}
+
 // loadOptions suit Load: retried for ever; the slice is bounded.
 func loadOptions(queue, summary string) workflow.ActivityOptions {
 	p := backoffPolicy
@@ -95,4 +114,19 @@ func loadOptions(queue, summary string) workflow.ActivityOptions {
 		TaskQueue: queue, StartToCloseTimeout: loadSlice + loadGrace, HeartbeatTimeout: loadHeartbeat,
 		WaitForCancellation: true, RetryPolicy: &p, Summary: summary,
 	}
+}
+
+// redrivePlanOptions suit RedrivePlan: it reads all of an errors topic.
+func redrivePlanOptions(summary string) workflow.ActivityOptions {
+	o := sharedOptions(summary)
+	o.StartToCloseTimeout = redriveTotal
+	return o
+}
+
+// redriveOptions suit Redrive: retried for ever; the slice is bounded, what it
+// reads first is not.
+func redriveOptions(queue, summary string) workflow.ActivityOptions {
+	o := loadOptions(queue, summary)
+	o.StartToCloseTimeout = redriveTotal
+	return o
 }

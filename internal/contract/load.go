@@ -158,8 +158,10 @@ type LoadsState struct {
 	Paused   bool         `json:"paused,omitempty"`
 	Batching Batching     `json:"batching,omitzero"`
 	Rate     float64      `json:"rate,omitempty"`
-	Parts    []LoadPart   `json:"parts,omitempty"` // of a load
-	Known    []int        `json:"known,omitempty"` // partitions known, per source
+	Parts    []LoadPart   `json:"parts,omitempty"`   // of a load
+	Known    []int        `json:"known,omitempty"`   // partitions known, per source
+	Missing  []string     `json:"missing,omitempty"` // topics
+	Fixed    bool         `json:"fixed,omitempty"`   // no other partition can come
 	Notes    []string     `json:"notes,omitempty"`
 }
 
@@ -289,24 +291,29 @@ type LoadsSummary struct {
 // many are known of each source: with Wait the activity answers when there are
 // more, or when the time is over.
 type PartitionsInput struct {
-	Run   Run             `json:"run"`
-	Load  json.RawMessage `json:"load"`
-	Known []int           `json:"known,omitempty"`
-	Wait  time.Duration   `json:"wait,omitempty"`
+	Run     Run             `json:"run"`
+	Load    json.RawMessage `json:"load"`
+	Known   []int           `json:"known,omitempty"`
+	Missing []string        `json:"missing,omitempty"` // as the last answer had them
+	Wait    time.Duration   `json:"wait,omitempty"`
 }
 
 // PartitionsResult has the partitions that were not known. Missing names the
-// topics that are not there (yet), Trouble says why nothing could be asked.
+// topics that are not there (yet), Trouble says why nothing could be asked;
+// Fixed: no other partition can come.
 type PartitionsResult struct {
 	Parts   []LoadPart `json:"parts,omitempty"`
-	Known   []int      `json:"known"`
-	Queue   string     `json:"queue"` // task queue of Load
+	Known   []int      `json:"known,omitempty"`
+	Queue   string     `json:"queue,omitempty"` // task queue of Load
 	Missing []string   `json:"missing,omitempty"`
+	Fixed   bool       `json:"fixed,omitempty"`
 	Trouble RetryState `json:"trouble,omitzero"`
 }
 
-// LocateInput asks where records of a time begin.
+// LocateInput asks where records of a time begin. A part without a topic is one of
+// the pages of a crawl.
 type LocateInput struct {
+	Run   Run        `json:"run"`
 	Parts []LoadPart `json:"parts"`
 	Time  time.Time  `json:"time"`
 }

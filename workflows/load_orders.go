@@ -1,0 +1,256 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"trawl/internal/contract"
+)
+
+// Bounds of orders.
+const (
+	maxReason  = 500     // bytes
+	maxSkips   = 100     // that a loader remembers
+	maxSkipped = 100_000 // offsets of one order
+	maxAnswers = 8       // of the latest orders, in a report
+	maxRecords = 1_000_000
+	minRecords = 0.01
+	maxCount   = 100_000
+	minBytes   = 1 << 10
+	maxBytes   = 64 << 20
+)
+
+// obey carries out the orders that came, between two slices.
+func (l *load) obey(ctx workflow.Context) {
+	for len(l.pending) > 0 {
+		o := l.pending[0]
+		l.pending = l.pending[1:]
+		if o.Number <= lastAnswer(l.st) {
+			continue // told again
+		}
+		a := contract.LoadAnswer{Number: o.Number}
+		if err := l.carryOut(o); err != nil {
+			a.Error = err.Error()
+		}
+		l.st.Answers = append(l.st.Answers, a)
+		l.st.Answers = l.st.Answers[max(len(l.st.Answers)-maxAnswers, 0):]
+		l.report(ctx)
+	}
+}
+
+func lastAnswer(r contract.LoadReport) int64 {
+	if n := len(r.Answers); n > 0 {
+		return r.Answers[n-1].Number
+	}
+	return 0
+}
+
+func (l *load) carryOut(o contract.LoadOrder) error {
+	switch o.Kind {
+	case contract.OrderSeek:
+		l.note("moved from offset %d to %d: %s", l.st.Position, o.Offset, o.Skip.Reason)
+		l.st.Position = o.Offset
+		l.begin(o.Offset)
+	case contract.OrderSkip, contract.OrderToErrors:
+		s := o.Skip
+		if s.From < l.st.Position {
+			return fmt.Errorf("offset %d is done: the position is %d", s.From, l.st.Position)
+		}
+		if len(l.st.Skips) >= maxSkips {
+			return fmt.Errorf("%d skips are the most of one loader: use seek", maxSkips)
+		}
+		s.ToErrors = o.Kind == contract.OrderToErrors
+		if s.ToErrors && l.st.Retry.Attempts > 0 {
+			s.Class = l.st.Retry.Class
+		}
+		l.st.Skips = append(l.st.Skips, s)
+	default:
+		return fmt.Errorf("order %q is not known to this worker: it is older than what gave it", o.Kind)
+	}
+	l.st.Retry = contract.RetryState{Halved: l.st.Retry.Halved} // try at once
+	return nil
+}
+
+// handlers registers what people may order of loaders.
+func (l *loads) handlers(ctx workflow.Context) error {
+	open := func() error {
+		if l.ending {
+			return errors.New("the loaders are ending; start them again first")
+		}
+		return nil
+	}
+	paused := func(p bool) func(workflow.Context) error {
+		return func(ctx workflow.Context) error {
+			l.st.Paused = p
+			l.passOn(ctx)
+			return nil
+		}
+	}
+	simple := workflow.UpdateHandlerOptions{Validator: func(workflow.Context) error { return open() }}
+	return errors.Join(
+		workflow.SetUpdateHandlerWithOptions(ctx, UpPause, paused(true), simple),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpResume, paused(false), simple),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpSeek, l.seek, workflow.UpdateHandlerOptions{
+			Validator: func(_ workflow.Context, o contract.SeekLoad) error { return errors.Join(open(), l.checkSeek(o)) },
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpSkip, l.skip, workflow.UpdateHandlerOptions{
+			Validator: func(_ workflow.Context, o contract.SkipLoad) error { return errors.Join(open(), l.checkSkip(o)) },
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpToErrors, l.toErrors, workflow.UpdateHandlerOptions{
+			Validator: func(_ workflow.Context, o contract.SkipLoad) error { return errors.Join(open(), l.checkSkip(o)) },
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpSetBatch, l.setBatch, workflow.UpdateHandlerOptions{
+			Validator: func(_ workflow.Context, b contract.Batching) error { return errors.Join(open(), checkBatch(b)) },
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpSetRate, l.setRate, workflow.UpdateHandlerOptions{
+			Validator: func(_ workflow.Context, r contract.LoadRate) error { return errors.Join(open(), checkLoadRate(r)) },
+		}),
+	)
+}
+
+// find gives the number of the loader of a partition.
+func (l *loads) find(t contract.LoadTarget) (int, error) {
+	topic := false
+	for i, p := range l.parts {
+		same := p.Topic == t.Topic || !l.ofLoad()
+		topic = topic || same
+		if same && p.Partition == t.Partition {
+			if p.Closed {
+				return 0, fmt.Errorf("%s is done, at offset %d", l.nameOf(i), p.Position)
+			}
+			return i, nil
+		}
+	}
+	switch {
+	case len(l.parts) == 0:
+		return 0, errors.New("no partition is known yet: wait until the topics are found")
+	case !topic:
+		return 0, fmt.Errorf("topic %q: it is none of this load; the first one is %q", t.Topic, l.parts[0].Topic)
+	}
+	return 0, fmt.Errorf("partition %d: it is none of this load", t.Partition)
+}
+
+func checkReason(reason string) error {
+	if reason == "" || len(reason) > maxReason {
+		return fmt.Errorf("reason of %d bytes: say why in 1 to %d, it stays in the history", len(reason), maxReason)
+	}
+	return nil
+}
+
+func (l *loads) checkSeek(o contract.SeekLoad) error {
+	if o.Time.IsZero() && o.Offset < 0 {
+		return fmt.Errorf("offset %d: offsets are counted from 0", o.Offset)
+	}
+	if _, err := l.find(o.LoadTarget); err != nil {
+		return err
+	}
+	return checkReason(o.Reason)
+}
+
+func (l *loads) checkSkip(o contract.SkipLoad) error {
+	i, err := l.find(o.LoadTarget)
+	switch {
+	case err != nil:
+		return err
+	case o.Offset < 0 || o.Offset < l.parts[i].Position:
+		return fmt.Errorf("offset %d is done: the position of %s is %d", o.Offset, l.nameOf(i), l.parts[i].Position)
+	case o.Through != 0 && (o.Through < o.Offset || o.Through-o.Offset >= maxSkipped):
+		return fmt.Errorf("through %d: give 1 to %d offsets from %d on", o.Through, maxSkipped, o.Offset)
+	}
+	return checkReason(o.Reason)
+}
+
+func checkBatch(b contract.Batching) error {
+	if b.Bytes != 0 && (b.Bytes < minBytes || b.Bytes > maxBytes) {
+		return fmt.Errorf("batch of %d bytes: give %d to %d, or 0 for what the spec says", b.Bytes, minBytes, maxBytes)
+	}
+	if b.Count < 0 || b.Count > maxCount {
+		return fmt.Errorf("batch of %d records: give 1 to %d, or 0 for what the spec says", b.Count, maxCount)
+	}
+	return nil
+}
+
+func checkLoadRate(r contract.LoadRate) error {
+	if !(r.Records == 0 || r.Records >= minRecords && r.Records <= maxRecords) {
+		return fmt.Errorf("rate of %v records a second: give %v to %d, or 0 for no limit", r.Records, minRecords, maxRecords)
+	}
+	return nil
+}
+
+// seek moves a loader; a time becomes an offset first.
+func (l *loads) seek(ctx workflow.Context, o contract.SeekLoad) error {
+	i, err := l.find(o.LoadTarget)
+	if err != nil {
+		return err
+	}
+	offset := o.Offset
+	if !o.Time.IsZero() {
+		part := contract.LoadPart{Topic: l.topicOf(i), Partition: l.parts[i].Partition}
+		actx := workflow.WithActivityOptions(ctx, sharedOptions("find the offset of "+o.Time.UTC().Format("2006-01-02T15:04:05Z")))
+		var r contract.LocateResult
+		if err := workflow.ExecuteActivity(actx, ActLocate, contract.LocateInput{Run: l.in.Run, Parts: []contract.LoadPart{part}, Time: o.Time}).Get(ctx, &r); err != nil {
+			return err
+		}
+		offset = r.Offsets[0]
+	}
+	return l.order(ctx, i, contract.LoadOrder{Kind: contract.OrderSeek, Offset: offset, Skip: contract.Skip{Reason: o.Reason}})
+}
+
+func (l *loads) skip(ctx workflow.Context, o contract.SkipLoad) error {
+	return l.leaveOut(ctx, contract.OrderSkip, o)
+}
+
+func (l *loads) toErrors(ctx workflow.Context, o contract.SkipLoad) error {
+	return l.leaveOut(ctx, contract.OrderToErrors, o)
+}
+
+func (l *loads) leaveOut(ctx workflow.Context, kind string, o contract.SkipLoad) error {
+	i, err := l.find(o.LoadTarget)
+	if err != nil {
+		return err
+	}
+	s := contract.Skip{From: o.Offset, Through: max(o.Through, o.Offset), Reason: o.Reason}
+	return l.order(ctx, i, contract.LoadOrder{Kind: kind, Offset: o.Offset, Skip: s})
+}
+
+// order tells a loader and waits for its answer.
+func (l *loads) order(ctx workflow.Context, i int, o contract.LoadOrder) error {
+	l.st.Order++
+	o.Parent, o.Number = l.self(ctx), l.st.Order
+	if err := workflow.SignalExternalWorkflow(ctx, l.childID(i), "", SigOrder, o).Get(ctx, nil); err != nil {
+		return fmt.Errorf("%s cannot be told: %w", l.nameOf(i), err)
+	}
+	var answer *contract.LoadAnswer
+	err := workflow.Await(ctx, func() bool {
+		for _, a := range l.parts[i].Answers {
+			if a.Number == o.Number {
+				answer = &a
+				return true
+			}
+		}
+		return l.ending
+	})
+	switch {
+	case err != nil:
+		return err
+	case answer == nil:
+		return errors.New("the loaders ended before they could obey")
+	case answer.Error != "":
+		return errors.New(answer.Error)
+	}
+	return nil
+}
+
+func (l *loads) setBatch(ctx workflow.Context, b contract.Batching) error {
+	l.st.Batching = b
+	l.passOn(ctx)
+	return nil
+}
+
+func (l *loads) setRate(ctx workflow.Context, r contract.LoadRate) error {
+	l.st.Rate = r.Records
+	l.passOn(ctx)
+	return nil
+}
