@@ -88,7 +88,7 @@ func New(fields []string) (*Extractor, error) {
 		}
 		e.want[f] = true
 	}
-	e.pool.New = func() any { return new(scan) }
+	e.pool.New = func() any { return &scan{heading: -1} }
 	return e, nil
 }
 
@@ -130,9 +130,11 @@ func (e *Extractor) Page(p *page.Page) (doc []byte, kind Kind, err error) {
 	}
 	text, _ := links.UTF8(body, p.ContentType)
 	s := e.pool.Get().(*scan)
-	defer e.pool.Put(s)
-	s.reset()
-	if markup(p.ContentType, text) {
+	defer func() {
+		s.reset()
+		e.pool.Put(s)
+	}()
+	if isMarkup(p.ContentType, text) {
 		s.html(text)
 	} else {
 		s.plain(text)
@@ -197,8 +199,8 @@ func textual(contentType string) bool {
 	return strings.HasPrefix(t, "text/")
 }
 
-// markup says whether text is to be read as HTML.
-func markup(contentType string, text []byte) bool {
+// isMarkup says whether text is to be read as HTML.
+func isMarkup(contentType string, text []byte) bool {
 	switch mediaType(contentType) {
 	case "text/html", "application/xhtml+xml":
 		return true

@@ -79,11 +79,10 @@ func appendString(dst, v []byte) []byte {
 	dst = append(dst, '"')
 	from := 0
 	for i := 0; i < len(v); {
-		c := v[i]
-		if plainByte[c] {
-			i++
-			continue
+		if i += plainLen(v[i:]); i == len(v) {
+			break
 		}
+		c := v[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRune(v[i:])
 			switch {

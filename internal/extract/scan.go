@@ -6,13 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
+	"trawl/internal/markup"
 )
-
-// maxToken bounds one token: a tag of more is damage or hostile. Text is not
-// affected up to that size, and a page that exceeds it ends there.
-const maxToken = 16 << 20
 
 // scan is what one pass over a page finds. Its buffers are used again.
 type scan struct {
@@ -23,24 +18,27 @@ type scan struct {
 	headingEnds []int
 	links       int
 
-	skip     atom.Atom // the element whose content is no text; 0: none
-	depth    int       // how often it is open
+	skip     element // whose content is no text; 0: none
+	depth    int     // how often it is open
 	inTitle  bool
 	titled   bool // the first title counts; others belong to drawings
 	heading  int  // beginning of the open heading in headings; -1: none
 	ogTitle  []byte
 	textFull bool
+
+	z markup.Scanner
 }
 
+// reset lets go of what the page before left, but for room that the next may need.
 func (s *scan) reset() {
-	*s = scan{
-		title: s.title[:0], description: s.description[:0], language: s.language[:0], canonical: s.canonical[:0],
-		text: s.text[:0], headings: s.headings[:0], headingEnds: s.headingEnds[:0], ogTitle: s.ogTitle[:0],
-		heading: -1,
-	}
+	s.title, s.description, s.language, s.canonical = s.title[:0], s.description[:0], s.language[:0], s.canonical[:0]
+	s.text, s.headings, s.headingEnds, s.ogTitle = s.text[:0], s.headings[:0], s.headingEnds[:0], s.ogTitle[:0]
+	s.links, s.skip, s.depth, s.heading = 0, 0, 0, -1
+	s.inTitle, s.titled, s.textFull = false, false, false
 	if cap(s.text) > 2*MaxText {
 		s.text = nil
 	}
+	s.z.Reset(nil)
 }
 
 // plain takes the text as it is, with its first line as the title.
@@ -54,43 +52,21 @@ func (s *scan) plain(text []byte) {
 
 // html reads the page in one pass.
 func (s *scan) html(text []byte) {
-	z := html.NewTokenizer(bytes.NewReader(text))
-	z.SetMaxBuf(maxToken)
-	for {
-		switch z.Next() {
-		case html.ErrorToken:
+	for s.z.Reset(text); ; {
+		switch s.z.Next() {
+		case markup.End:
 			s.finish()
 			return
-		case html.TextToken:
-			s.characters(z.Text())
-		case html.StartTagToken:
-			s.open(z, elementOf(z.Raw()), false)
-		case html.SelfClosingTagToken:
-			s.open(z, elementOf(z.Raw()), true)
-		case html.EndTagToken:
-			s.close(elementOf(z.Raw()))
+		case markup.Text:
+			if s.skip == 0 {
+				s.characters(s.z.Text())
+			}
+		case markup.StartTag:
+			s.open(elementOf(s.z.Name()), s.z.SelfClosing())
+		case markup.EndTag:
+			s.close(elementOf(s.z.Name()))
 		}
 	}
-}
-
-// elementOf reads the name out of a tag. The tokenizer's own TagName copies it,
-// for every tag.
-func elementOf(tag []byte) atom.Atom {
-	var name [16]byte // longer than any that we know
-	n := 0
-	for _, c := range bytes.TrimPrefix(bytes.TrimPrefix(tag, []byte("<")), []byte("/")) {
-		switch {
-		case c == '>' || c == '/' || c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f':
-			return atom.Lookup(name[:n])
-		case n == len(name):
-			return 0
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		name[n] = c
-		n++
-	}
-	return atom.Lookup(name[:n])
 }
 
 // finish closes what the page left open and fills in what it did not say.
@@ -107,66 +83,44 @@ func (s *scan) finish() {
 	}
 }
 
-// silent elements hold no text of the page: code, drawings, forms' inner life,
-// and the navigation that every page of a site repeats.
-func silent(a atom.Atom) bool {
-	switch a {
-	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Svg, atom.Math,
-		atom.Nav, atom.Select, atom.Textarea, atom.Button, atom.Canvas, atom.Audio, atom.Video:
-		return true
-	}
-	return false
-}
-
-// apart elements separate words even without white space between them.
-func apart(a atom.Atom) bool {
-	switch a {
-	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Cite, atom.Code, atom.Data, atom.Del, atom.Dfn,
-		atom.Em, atom.Font, atom.I, atom.Ins, atom.Kbd, atom.Mark, atom.Q, atom.S, atom.Samp, atom.Small, atom.Span,
-		atom.Strong, atom.Sub, atom.Sup, atom.Time, atom.Tt, atom.U, atom.Var, atom.Wbr:
-		return false
-	}
-	return true
-}
-
-func (s *scan) open(z *html.Tokenizer, a atom.Atom, selfClosing bool) {
-	if a == atom.Main || a == atom.Article {
+func (s *scan) open(e element, selfClosing bool) {
+	if e == main || e == article {
 		s.skip, s.depth = 0, 0 // the page itself: somebody forgot to close the navigation
 	}
 	switch {
 	case s.skip != 0:
-		if a == s.skip && !selfClosing {
+		if e == s.skip && !selfClosing {
 			s.depth++
 		}
-		if a == atom.A {
-			s.anchor(z) // a link in the navigation is a link
+		if e == anchor {
+			s.anchor() // a link in the navigation is a link
 		}
 		return
-	case silent(a):
+	case e.silent():
 		// Raw text elements are one token up to their end tag, also when they
 		// are written as if they closed themselves; drawings do close.
-		if !selfClosing || a == atom.Script || a == atom.Style || a == atom.Textarea {
-			s.skip, s.depth = a, 1
+		if !selfClosing || e == script || e == style || e == textarea {
+			s.skip, s.depth = e, 1
 		}
 		return
 	}
-	if apart(a) {
+	if e.apart() {
 		s.space()
 	}
-	switch a {
-	case atom.A, atom.Area:
-		s.anchor(z)
-	case atom.Title:
+	switch e {
+	case anchor, area:
+		s.anchor()
+	case title:
 		s.inTitle = !selfClosing
-	case atom.Html:
+	case root:
 		if len(s.language) == 0 {
-			s.lang(z)
+			s.lang()
 		}
-	case atom.Meta:
-		s.meta(z)
-	case atom.Link:
-		s.link(z)
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+	case meta:
+		s.meta()
+	case link:
+		s.link()
+	case heading:
 		s.endHeading()
 		if len(s.headingEnds) < maxHeadings {
 			s.heading = len(s.headings)
@@ -174,9 +128,9 @@ func (s *scan) open(z *html.Tokenizer, a atom.Atom, selfClosing bool) {
 	}
 }
 
-func (s *scan) close(a atom.Atom) {
+func (s *scan) close(e element) {
 	if s.skip != 0 {
-		if a == s.skip {
+		if e == s.skip {
 			if s.depth--; s.depth == 0 {
 				s.skip = 0
 				s.space()
@@ -184,20 +138,20 @@ func (s *scan) close(a atom.Atom) {
 		}
 		// Nobody closes these in the middle of a page: an unclosed one must not
 		// swallow the rest.
-		if a == atom.Body || a == atom.Html || a == atom.Main {
+		if e == body || e == root || e == main {
 			s.skip, s.depth = 0, 0
 		}
 		return
 	}
-	switch a {
-	case atom.Title:
+	switch e {
+	case title:
 		if s.inTitle {
 			s.inTitle, s.titled = false, true
 		}
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+	case heading:
 		s.endHeading()
 	}
-	if apart(a) {
+	if e.apart() {
 		s.space()
 	}
 }
@@ -205,7 +159,6 @@ func (s *scan) close(a atom.Atom) {
 // characters go to the title, or to the text and the open heading.
 func (s *scan) characters(text []byte) {
 	switch {
-	case s.skip != 0:
 	case s.inTitle && s.titled:
 	case s.inTitle:
 		s.add(&s.title, text, maxTitle)
@@ -250,72 +203,102 @@ func (s *scan) add(dst *[]byte, text []byte, limit int) {
 		blank = true
 	}
 	for i := 0; i < len(text) && len(out) < limit; {
-		c := text[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRune(text[i:])
-			if unicode.IsSpace(r) {
-				c = ' '
-			} else {
-				if len(out)+n > limit {
-					break
-				}
-				out, blank = append(out, text[i:i+n]...), false
-				i += n
-				continue
-			}
-			i += n - 1
-		}
-		i++
-		if c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' {
-			if !blank {
-				out, blank = append(out, ' '), true
-			}
+		if n := wordsLen(text[i:]); n > 0 {
+			out = append(out, text[i:i+min(n, limit-len(out))]...)
+			blank = out[len(out)-1] == ' '
+			i += n
 			continue
 		}
-		from := i - 1
-		for i < len(text) && text[i] > ' ' && text[i] < utf8.RuneSelf {
-			i++
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case !isSpace(r):
+			if len(out)+n > limit {
+				*dst = out
+				return
+			}
+			out, blank = append(out, text[i:i+n]...), false
+		case !blank:
+			out, blank = append(out, ' '), true
 		}
-		out, blank = append(out, text[from:min(i, from+limit-len(out))]...), false
+		i += n
 	}
 	*dst = out
 }
 
-func (s *scan) anchor(z *html.Tokenizer) {
-	for more := true; more; {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		if string(key) == "href" && len(value) > 0 {
-			s.links++
-			return
+// isSpace is unicode.IsSpace, but for the vertical tab, which is none in HTML.
+func isSpace(r rune) bool { return r != '\v' && unicode.IsSpace(r) }
+
+// value is the value of an attribute of the tag, nil if there is none.
+func (s *scan) value(name string) []byte {
+	for s.z.NextAttr() {
+		if string(s.z.Key()) == name {
+			return s.z.Value()
 		}
+	}
+	return nil
+}
+
+func (s *scan) anchor() {
+	if len(s.value("href")) > 0 {
+		s.links++
 	}
 }
 
-func (s *scan) lang(z *html.Tokenizer) {
-	for more := true; more; {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		if k := string(key); k == "lang" || k == "xml:lang" && len(s.language) == 0 {
-			s.language = s.language[:0]
-			s.add(&s.language, value, maxLanguage)
+func (s *scan) lang() {
+	var lang, xmlLang []byte
+	for s.z.NextAttr() {
+		switch string(s.z.Key()) {
+		case "lang":
+			first(&lang, s.z.Value())
+		case "xml:lang":
+			first(&xmlLang, s.z.Value())
 		}
+	}
+	if s.add(&s.language, lang, maxLanguage); len(s.language) == 0 {
+		s.add(&s.language, xmlLang, maxLanguage)
 	}
 }
 
-func (s *scan) meta(z *html.Tokenizer) {
-	var name, content []byte
-	for more := true; more; {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		switch string(key) {
-		case "name", "property", "http-equiv":
-			name = value
+// first keeps the first of attributes that come twice.
+func first(p *[]byte, value []byte) bool {
+	if *p != nil {
+		return false
+	}
+	*p = value
+	return true
+}
+
+func (s *scan) meta() {
+	var name, property, equiv, content []byte
+	var said []byte // the last of the first three
+	for s.z.NextAttr() {
+		p := &content
+		switch string(s.z.Key()) {
+		case "name":
+			p = &name
+		case "property":
+			p = &property
+		case "http-equiv":
+			p = &equiv
 		case "content":
-			content = value
+		default:
+			continue
+		}
+		if first(p, s.z.Value()) && p != &content {
+			said = *p
 		}
 	}
-	switch string(bytes.ToLower(name)) {
+	var low [len("content-language")]byte
+	if len(said) > len(low) {
+		return
+	}
+	for i, c := range said {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		low[i] = c
+	}
+	switch string(low[:len(said)]) {
 	case "description":
 		s.description = s.description[:0]
 		s.add(&s.description, content, maxDescription)
@@ -334,23 +317,24 @@ func (s *scan) meta(z *html.Tokenizer) {
 	}
 }
 
-func (s *scan) link(z *html.Tokenizer) {
-	canonical := false
-	var href []byte
-	for more := true; more; {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		switch string(key) {
+func (s *scan) link() {
+	var rel, href []byte
+	for s.z.NextAttr() {
+		switch string(s.z.Key()) {
 		case "rel":
-			for _, word := range bytes.Fields(value) {
-				canonical = canonical || bytes.EqualFold(word, []byte("canonical"))
-			}
+			first(&rel, s.z.Value())
 		case "href":
-			href = value
+			first(&href, s.z.Value())
 		}
 	}
-	if canonical && len(s.canonical) == 0 && len(href) <= maxCanonical {
-		s.canonical = append(s.canonical, bytes.TrimSpace(href)...)
+	if len(s.canonical) > 0 || len(href) > maxCanonical {
+		return
+	}
+	for word := range bytes.FieldsSeq(rel) {
+		if bytes.EqualFold(word, []byte("canonical")) {
+			s.canonical = append(s.canonical, bytes.TrimSpace(href)...)
+			return
+		}
 	}
 }
 
