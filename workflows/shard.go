@@ -228,7 +228,7 @@ func (s *shard) expandInput() contract.ExpandInput {
 	settled := s.state == contract.ShardIdle || s.state == contract.ShardStarved
 	return contract.ExpandInput{
 		Run: s.run(), Shard: s.in.Shard, Number: s.number + 1,
-		Busy: s.slots.busy(s.now), Careful: s.slots.careful, Lost: s.slots.lost,
+		Busy: s.slots.busy(s.now), Holds: s.slots.holds(s.now), Careful: s.slots.careful, Lost: s.slots.lost,
 		OpenBatches: len(s.batches), OpenLocators: locators, Grant: s.control.Grant,
 		MayWait:  settled && len(s.batches) == 0 && !cools && s.isReported(),
 		WaitFrom: s.end,
@@ -460,7 +460,7 @@ func (s *shard) lookAt(ctx workflow.Context) time.Time {
 	}
 	if s.mayAsk(ctx) {
 		at = earlier(at, s.askAt())
-		if next, any := s.slots.cools(s.now); any {
+		if next, any := s.cooled(); any {
 			next = later(next, s.lastAsk.Add(askSpacing))
 			if next.Before(s.nextAsk) {
 				s.nextAsk = next
@@ -469,6 +469,15 @@ func (s *shard) lookAt(ctx workflow.Context) time.Time {
 		}
 	}
 	return at
+}
+
+// cooled is when the next slot may be dealt; of a settled shard, which only
+// waits for the right to wait inside, when it has cooled.
+func (s *shard) cooled() (time.Time, bool) {
+	if s.state == contract.ShardIdle || s.state == contract.ShardStarved {
+		return s.slots.cools(s.now)
+	}
+	return s.slots.dealable(s.now)
 }
 
 // close folds once more, so that the totals hold what the last batches did, and

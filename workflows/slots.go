@@ -44,7 +44,7 @@ func (s *slots) answered(batch []int, now time.Time, delay time.Duration) {
 		delete(s.open, slot)
 		delete(s.lost, slot)
 		if delay > 0 {
-			s.cooling[slot] = now.Add(delay)
+			s.cooling[slot] = later(s.cooling[slot], now.Add(delay))
 		}
 	}
 }
@@ -71,7 +71,8 @@ func (s *slots) unused(batch []int) {
 	}
 }
 
-// busy is the bitmap of open and cooling slots; what has cooled is forgotten.
+// busy is the bitmap of open slots, and of those that cool for longer than a
+// Fetch may hold them; what has cooled is forgotten.
 func (s *slots) busy(now time.Time) contract.SlotSet {
 	if now.Before(s.coolAll) {
 		all := make(contract.SlotSet, contract.Slots/8)
@@ -89,9 +90,61 @@ func (s *slots) busy(now time.Time) contract.SlotSet {
 			delete(s.cooling, slot)
 			continue
 		}
-		b = set1(b, slot)
+		if !s.holdable(slot, now) {
+			b = set1(b, slot)
+		}
 	}
 	return b
+}
+
+// holdable: the slot cools for so short a time that a Fetch can wait for it.
+// Temporal's timers are up to a second late; a wait in the Fetch is not. What
+// is careful cools here: nobody knows when its hosts were asked last.
+func (s *slots) holdable(slot int, now time.Time) bool {
+	return !s.cooling[slot].After(now.Add(holdMost)) && !now.Before(s.coolAll) && !isSet(s.careful, slot)
+}
+
+// holds are the slots that are not open and cool for a short time, by what is
+// left of it.
+func (s *slots) holds(now time.Time) (list []contract.Hold) {
+	byEnd := map[int64]*contract.Hold{}
+	var ends []int64
+	for _, slot := range sortedKeys(s.cooling) {
+		until := s.cooling[slot]
+		if s.open[slot] || !now.Before(until) || !s.holdable(slot, now) {
+			continue
+		}
+		ms := (until.Sub(now) + time.Millisecond - 1).Milliseconds()
+		h := byEnd[ms]
+		if h == nil {
+			h = &contract.Hold{MS: ms}
+			byEnd[ms] = h
+			ends = append(ends, ms)
+		}
+		h.Slots = append(h.Slots, slot)
+	}
+	slices.Sort(ends)
+	for _, ms := range ends {
+		list = append(list, *byEnd[ms])
+	}
+	return list
+}
+
+// dealable is when the next slot that cools may be dealt with a hold.
+func (s *slots) dealable(now time.Time) (next time.Time, any bool) {
+	if now.Before(s.coolAll) {
+		return s.coolAll, true
+	}
+	for _, slot := range sortedKeys(s.cooling) {
+		at := s.cooling[slot]
+		if !isSet(s.careful, slot) {
+			at = at.Add(-holdMost)
+		}
+		if now.Before(at) && (!any || at.Before(next)) {
+			next, any = at, true
+		}
+	}
+	return next, any
 }
 
 // cools says whether any slot cools, and when the next one ends.
@@ -124,6 +177,8 @@ func clear1(b contract.SlotSet, slot int) {
 		b[slot>>3] &^= 1 << (slot & 7)
 	}
 }
+
+func isSet(b contract.SlotSet, slot int) bool { return b != nil && b[slot>>3]&(1<<(slot&7)) != 0 }
 
 func sortedKeys[V any](m map[int]V) []int {
 	keys := make([]int, 0, len(m))

@@ -57,8 +57,11 @@ type BatchHost struct {
 	Part int `json:"part,omitempty"`
 	// Careful: wait DelayMS before the first request, because an earlier Fetch
 	// over this slot gave no answer.
-	Careful bool   `json:"careful,omitempty"`
-	Items   []Item `json:"items"`
+	Careful bool `json:"careful,omitempty"`
+	// HoldMS: make no request for so long after the start of the Fetch, because
+	// the slot still cools after an earlier batch.
+	HoldMS int64  `json:"hold_ms,omitempty"`
+	Items  []Item `json:"items"`
 }
 
 // Batch is the work of one Fetch.
@@ -96,13 +99,16 @@ type Grant struct {
 
 // ExpandInput asks the owner of a shard for the next batch.
 type ExpandInput struct {
-	Run          Run     `json:"run"`
-	Shard        int     `json:"shard"`
-	Number       int64   `json:"number"` // number for the next batch
-	Busy         SlotSet `json:"busy,omitempty"`
-	Careful      SlotSet `json:"careful,omitempty"`
-	OpenBatches  int     `json:"open_batches"`
-	OpenLocators int64   `json:"open_locators"`
+	Run     Run     `json:"run"`
+	Shard   int     `json:"shard"`
+	Number  int64   `json:"number"` // number for the next batch
+	Busy    SlotSet `json:"busy,omitempty"`
+	Careful SlotSet `json:"careful,omitempty"`
+	// Holds are the slots that cool, but will not for long: their hosts may be
+	// dealt with the wait that is left. Slots that cool longer are in Busy.
+	Holds        []Hold `json:"holds,omitempty"`
+	OpenBatches  int    `json:"open_batches"`
+	OpenLocators int64  `json:"open_locators"`
 	// Lost counts, per slot, Fetches in a row that were lost to a time-out.
 	Lost  map[int]int `json:"lost,omitempty"`
 	Grant Grant       `json:"grant"`
@@ -112,6 +118,12 @@ type ExpandInput struct {
 	WaitFrom int64 `json:"wait_from,omitempty"`
 	// FoldOnly: fold to the log end and answer with the totals; deal nothing.
 	FoldOnly bool `json:"fold_only,omitempty"`
+}
+
+// Hold says how long some slots still cool.
+type Hold struct {
+	MS    int64 `json:"ms"`
+	Slots []int `json:"slots"` // ascending
 }
 
 // Expand verdicts.

@@ -63,6 +63,7 @@ func (d *dealing) hosts(share *dealtHost) []contract.BatchHost {
 	for _, slot := range share.slots {
 		careful = careful || has(d.in.Careful, slot)
 	}
+	hold := d.hold(share)
 	robotsAt := h.robotsAt
 	if h.expiry <= d.now {
 		robotsAt = -1
@@ -80,10 +81,28 @@ func (d *dealing) hosts(share *dealtHost) []contract.BatchHost {
 		}
 		out = append(out, contract.BatchHost{
 			Scheme: scheme, Host: h.name, DelayMS: d.s.delay(h), Parallelism: share.share, RobotsAt: robotsAt,
-			Streak: h.streak, Part: share.part, Careful: careful, Items: items,
+			Streak: h.streak, Part: share.part, Careful: careful, HoldMS: hold, Items: items,
 		})
 	}
 	return out
+}
+
+// hold is how long the slots of a share still cool, in ms. A whole host waits
+// for all of its parts.
+func (d *dealing) hold(share *dealtHost) int64 {
+	if len(d.holds) == 0 {
+		return 0
+	}
+	most := d.holds[share.host.slot]
+	for _, slot := range share.slots {
+		most = max(most, d.holds[slot])
+	}
+	if share.part == 0 {
+		for part := range d.s.everParts() {
+			most = max(most, d.holds[PartSlot(share.host.name, part)])
+		}
+	}
+	return most
 }
 
 // itemOf makes an item of a record. Round 1 is left out, as the contract says.

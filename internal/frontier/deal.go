@@ -22,6 +22,8 @@ const (
 	partTarget = 100
 	// maxProbes bounds the hosts that Deal looks at to set More.
 	maxProbes = 256
+	// maxMisfits bounds the hosts that a batch passes over for their tempo.
+	maxMisfits = 2048
 
 	itemBytes = 40  // of an item in JSON without its path
 	hostBytes = 140 // of a host without its name
@@ -40,7 +42,12 @@ func (s *State) Deal(now time.Time, in contract.ExpandInput) contract.ExpandResu
 	if s.err = s.advance(ms); s.err != nil {
 		return res
 	}
-	d := dealing{s: s, in: in, now: ms, room: s.options.BatchLocators}
+	d := dealing{s: s, in: in, now: ms, room: s.options.BatchLocators, holds: map[int]int64{}}
+	for _, h := range in.Holds {
+		for _, slot := range h.Slots {
+			d.holds[slot] = h.MS
+		}
+	}
 	granted := int64(math.MaxInt64)
 	if in.Grant.Number > 0 {
 		granted = in.Grant.Total - res.Totals.Spent - in.OpenLocators
@@ -93,13 +100,16 @@ func (s *State) nextDue() time.Time {
 
 // dealing is one Deal under way.
 type dealing struct {
-	s    *State
-	in   contract.ExpandInput
-	now  int64
-	room int // locators that still fit
-	loss int // only slots that lost so many Fetches; 0: those that lost fewer than two
+	s     *State
+	in    contract.ExpandInput
+	now   int64
+	room  int           // locators that still fit
+	holds map[int]int64 // ms that a slot still cools
+	loss  int           // only slots that lost so many Fetches; 0: those that lost fewer than two
 
 	dealt    []dealtHost
+	tempo    tempo // of the hosts dealt
+	misfits  int
 	bytes    int
 	locators int
 	full     bool
@@ -198,6 +208,13 @@ func (d *dealing) fill(lane int) {
 // fillSlot deals the hosts of a slot together. It works on a copy because
 // hosts without work leave the list.
 func (d *dealing) fillSlot(hosts []*host) {
+	if d.loss == 0 && !d.suits(hosts) {
+		return
+	}
+	if len(hosts) > 1 && d.locators > 0 && d.demand(hosts) > d.room {
+		d.full = true // lest one of them waits for the batch of the other
+		return
+	}
 	d.around = append(d.around[:0], hosts...)
 	n := len(d.around)
 	first := int(uint64(d.in.Number) % uint64(n))
@@ -236,7 +253,7 @@ func (d *dealing) allowance(h *host) int {
 	o := &d.s.options
 	n := d.room
 	if delay := d.s.delay(h); delay > 0 {
-		n = min(n, max(1, int(o.TimeBox.Milliseconds()/delay)))
+		n = min(n, d.inTime(h, delay))
 	}
 	if h.streak > 0 && o.HostErrors > 0 {
 		n = min(n, max(1, o.HostErrors-h.streak)) // then it is parked
@@ -245,6 +262,51 @@ func (d *dealing) allowance(h *host) int {
 		n = min(n, int(min(o.PagesPerHost-h.answered, int64(n))))
 	}
 	return n
+}
+
+// A tempo tells hosts apart that would hold each other up in a batch: by how
+// long their shares last, and by their delays, of which the longest is what all
+// slots of the batch cool. Both are powers of two.
+type tempo struct{ lasts, delay int }
+
+func (d *dealing) tempoOf(h *host) tempo {
+	delay := d.s.delay(h)
+	if delay <= 0 {
+		return tempo{}
+	}
+	n := min(int64(d.inTime(h, delay)), max(1, h.wanted))
+	return tempo{bits.Len64(uint64(n*delay+d.holds[h.slot]) / 1000), 1 + bits.Len64(uint64(delay)/500)}
+}
+
+// demand is how many locators the hosts of a slot would get, were there room.
+func (d *dealing) demand(hosts []*host) (n int) {
+	for _, h := range hosts {
+		n += int(min(int64(d.allowance(h)), h.wanted))
+	}
+	return n
+}
+
+// suits says whether the hosts of a slot, which are dealt together, go well with
+// those that the batch has; the first ones set the tempo. After many that do
+// not, the batch is full as it is.
+func (d *dealing) suits(hosts []*host) bool {
+	var t tempo
+	for _, h := range hosts {
+		of := d.tempoOf(h)
+		t = tempo{max(t.lasts, of.lasts), max(t.delay, of.delay)}
+	}
+	if d.locators == 0 || t == d.tempo {
+		d.tempo = t
+		return true
+	}
+	d.misfits++
+	d.full = d.full || d.misfits >= maxMisfits
+	return false
+}
+
+// inTime is how many requests to a host fit a time box: at least one.
+func (d *dealing) inTime(h *host, delay int64) int {
+	return int(max(1, (d.s.options.TimeBox.Milliseconds()-d.holds[h.slot])/delay))
 }
 
 // wholeFree: neither the host nor any part that it may have is open.

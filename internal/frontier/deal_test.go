@@ -458,6 +458,101 @@ func TestCarefulPart(t *testing.T) {
 	}
 }
 
+// A slot that cools for a short time is dealt with what is left of it; a whole
+// host waits for its parts, too.
+func TestHoldsOfCoolingSlots(t *testing.T) {
+	const host = "a.example"
+	in := contract.ExpandInput{Holds: []contract.Hold{
+		{MS: 300, Slots: []int{SlotOf(host)}}, {MS: 700, Slots: []int{PartSlot(host, 1)}}, {MS: 900, Slots: []int{SlotOf("b.example")}},
+	}}
+	b := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true}).found(host, 5).Deal(noon, in).Batch
+	if b.Hosts[0].HoldMS != 300 {
+		t.Errorf("held %d ms, want 300: no spec ever made parts", b.Hosts[0].HoldMS)
+	}
+	b = newShard(t, Options{Depth: -1, Delay: time.Second}).found(host, 5).Deal(noon, in).Batch
+	if b.Hosts[0].HoldMS != 700 {
+		t.Errorf("held %d ms, want those of a part", b.Hosts[0].HoldMS)
+	}
+	s := newShard(t, Options{Depth: -1, Parallelism: 4, IgnoreRobots: true}).found(host, 4000)
+	for n := range int64(8) {
+		in.Number = n
+		for _, h := range s.Deal(noon, in).Batch.Hosts {
+			if h.Part == 0 || h.HoldMS < 300 {
+				t.Errorf("part %d is held %d ms", h.Part, h.HoldMS)
+			}
+		}
+	}
+}
+
+// Hosts that last about as long share a batch, so that those with little to do
+// do not wait for the others.
+func TestTempoOfABatch(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true})
+	few := map[string]bool{}
+	for i := range 40 {
+		name := fmt.Sprintf("%d.example", i)
+		few[name] = i%2 == 0
+		s.found(name, map[bool]int{true: 2, false: 40}[few[name]])
+	}
+	var open []int
+	batches, hosts := 0, 0
+	for {
+		res := s.Deal(noon, contract.ExpandInput{Number: int64(batches + 1), OpenBatches: batches, Busy: busySet(open...)})
+		if res.Batch == nil {
+			break
+		}
+		for _, h := range res.Batch.Hosts {
+			if few[h.Host] != few[res.Batch.Hosts[0].Host] {
+				t.Fatalf("%s is in a batch with %s", h.Host, res.Batch.Hosts[0].Host)
+			}
+		}
+		open = append(open, res.Batch.Slots...)
+		hosts += res.Batch.HostCount
+		batches++
+	}
+	if batches != 2 || hosts != 40 {
+		t.Errorf("%d batches of %d hosts, want one of each kind", batches, hosts)
+	}
+}
+
+// What is left of the cooling is taken off the time box.
+func TestHeldHostGetsLess(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true}).found("a.example", 100)
+	in := contract.ExpandInput{Holds: []contract.Hold{{MS: 2500, Slots: []int{SlotOf("a.example")}}}}
+	if n := s.Deal(noon, in).Batch.Locators; n != 12 {
+		t.Errorf("%d locators in 12.5 s, want 12", n)
+	}
+}
+
+// Two hosts of one slot go into one batch or the second would wait for the
+// first one's batch.
+func TestSlotIsNotCutInTwo(t *testing.T) {
+	const a = "a.example"
+	var beside string
+	for i := 0; beside == ""; i++ {
+		if name := fmt.Sprintf("%d.example", i); SlotOf(name) == SlotOf(a) {
+			beside = name
+		}
+	}
+	s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true, BatchLocators: 40})
+	s.found(a, 15).found(beside, 15).found("x.example", 15)
+	var got []string
+	for n := range int64(8) { // wherever it begins
+		b := s.Deal(noon, contract.ExpandInput{Number: n}).Batch
+		hosts := map[string]bool{}
+		for _, h := range b.Hosts {
+			hosts[h.Host] = true
+			got = append(got, h.Host)
+		}
+		if hosts[a] != hosts[beside] {
+			t.Fatalf("batch %d has one of %s and %s: %v", n, a, beside, hosts)
+		}
+	}
+	if !slices.Contains(got, a) || !slices.Contains(got, "x.example") {
+		t.Errorf("not all are dealt: %v", got)
+	}
+}
+
 // The mark of a careful slot goes with the first batch over it. So that the
 // hosts of the slot that are not in the batch are safe, too, it cools for the
 // longest delay of any of them.

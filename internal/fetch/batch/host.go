@@ -34,7 +34,8 @@ type host struct {
 	groups []*group
 	pace   *pace
 	par    int
-	care   bool // wait a delay before the first request
+	care   bool          // wait a delay before the first request
+	wait   time.Duration // before the first request, since the slot still cools
 
 	mu      sync.Mutex
 	streak  int
@@ -101,6 +102,7 @@ func (x *run) hosts() {
 		h.streak = max(h.streak, b.Streak)
 		h.pace.widen(time.Duration(b.DelayMS) * time.Millisecond)
 		h.care = h.care || b.Careful
+		h.wait = max(h.wait, time.Duration(b.HoldMS)*time.Millisecond)
 		h.groups = append(h.groups, &group{BatchHost: b})
 	}
 	var wg sync.WaitGroup
@@ -108,8 +110,11 @@ func (x *run) hosts() {
 		if h.care {
 			// The time box may end before the first request: then the slots cool
 			// in its place, and the next batch has waited long enough.
-			h.pace.hold()
+			h.wait += h.pace.Delay()
 			x.used(h.pace.Delay())
+		}
+		if h.wait > 0 {
+			h.pace.hold(h.wait)
 		}
 		wg.Go(h.run)
 	}

@@ -158,7 +158,7 @@ func TestPace(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		const delay = time.Second
 		p := newPace(delay)
-		p.hold()
+		p.hold(delay)
 		start := time.Now()
 		var mu sync.Mutex
 		var sent []time.Time

@@ -21,11 +21,12 @@ func newPace(delay time.Duration) *pace {
 	return &pace{token: make(chan struct{}, 1), delay: delay}
 }
 
-// hold makes the first turn wait one delay from now on.
-func (p *pace) hold() {
+// hold makes the first turn wait d from now on, as if the host had been visited
+// a delay before that.
+func (p *pace) hold(d time.Duration) {
 	p.mu.Lock()
-	p.last = time.Now()
-	p.next = p.last.Add(p.delay)
+	p.next = time.Now().Add(d)
+	p.last = p.next.Add(-p.delay)
 	p.mu.Unlock()
 }
 

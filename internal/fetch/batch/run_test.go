@@ -700,6 +700,32 @@ func TestDelaysOfUnaskedHosts(t *testing.T) {
 	}
 }
 
+// What is left of the cooling is waited for here, a careful host's delay on top.
+func TestHeldHosts(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		careful bool
+		want    time.Duration
+	}{
+		{"held", false, 150 * time.Millisecond},
+		{"held and careful", true, 200 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
+			u := newSetup(t, s, "/1", "/2")
+			u.host().DelayMS, u.host().HoldMS, u.host().Careful = 50, 150, c.careful
+			start := time.Now()
+			res := u.run(t.Context())
+			if res.Outcomes["200"] != 2 || res.LongestDelay != 50*time.Millisecond {
+				t.Fatalf("%+v", res)
+			}
+			if after := s.hits[0].at.Sub(start); after < c.want-5*time.Millisecond {
+				t.Errorf("the first request came after %v, want %v", after, c.want)
+			}
+		})
+	}
+}
+
 // robots.txt was asked for, and its crawl-delay is longer than the time box:
 // the slots cool for it.
 func TestCrawlDelayBeyondTimeBox(t *testing.T) {
