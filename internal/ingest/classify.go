@@ -62,7 +62,7 @@ func guard(f func() error) (err error) {
 // Classify names the class of an error that happened in a state, and why it is
 // that one. It is the only place that does.
 func Classify(s State, err error) (Class, string) {
-	if e, ok := errors.AsType[*RecordError](err); ok && e.Class >= 0 && e.Class < classes {
+	if e, ok := errors.AsType[*RecordError](err); ok && StepOf(Transform, Event(e.Class)).Do == Isolate {
 		return e.Class, "stated by the transform"
 	}
 	if s == Transform {
@@ -211,4 +211,19 @@ func blocked(r sink.Result) bool {
 func lost(err error) bool {
 	c, _ := Classify(Extract, err)
 	return c == OffsetNotFound || c == MessageTooBig
+}
+
+// Unrecoverable is lost for a redrive: it has an end, so it does not wait for a
+// topic that may be made again.
+func (c Class) Unrecoverable() bool {
+	return c == TopicNotFound || c == PartitionNotFound || c == OffsetNotFound || c == MessageTooBig
+}
+
+// answerOf is what the sink said about a document that stood alone.
+func answerOf(err error, text string) sink.Result {
+	r := sink.Result{Reason: text}
+	if e, ok := errors.AsType[*sink.RequestError](err); ok {
+		r.Status, r.Type = e.Status, e.Type
+	}
+	return r
 }

@@ -58,6 +58,16 @@ func TestClassify(t *testing.T) {
 		{Transform, io.EOF, TransformFailed},
 		{Transform, &RecordError{InvalidFormat, io.EOF}, InvalidFormat},
 		{Transform, &RecordError{Class(99), io.EOF}, TransformFailed},
+		{Transform, &RecordError{Network, io.EOF}, TransformFailed}, // no transform can state that
+		{Transform, &RecordError{OffsetNotFound, io.EOF}, OffsetNotFound},
+		{Configure, errNoPosition, OffsetNotFound},
+		{Configure, dial, SinkUnavailable},
+		{Configure, kafka(kafkalog.KindTopic), TopicNotFound},
+		{Configure, &sink.RequestError{Status: 403}, SinkRefused},
+		{Load, &sink.RequestError{Status: 413}, SinkRefused},
+		{Load, &aloneError{&sink.RequestError{Status: 413}}, MessageTooBig},
+		{Load, &aloneError{&sink.RequestError{Status: 400}}, SinkRefused},
+		{Load, &itemError{sink.Result{Status: 400}}, ItemsFailed},
 	} {
 		got, why := Classify(c.state, c.err)
 		if got != c.want || why == "" {

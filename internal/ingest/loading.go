@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -161,12 +160,8 @@ func (s *slice) isolate(class Class, next State, text string, err error) {
 			s.halve()
 			return
 		}
-		r := sink.Result{Reason: text}
-		if e, ok := errors.AsType[*sink.RequestError](err); ok {
-			r.Status, r.Type = e.Status, e.Type
-		}
 		for _, at := range p.ops {
-			s.batch.refuse(at, class, r, s.retry.Attempts+1)
+			s.batch.refuse(at, class, answerOf(err, text), s.retry.Attempts+1)
 		}
 		s.batch.todo = s.batch.todo[1:]
 	case Extract:

@@ -86,11 +86,14 @@ var faults = map[pair]fault{
 	{ingest.Extract, ingest.OffsetNotFound}:    {kafka: fetchCode(1), spare: 2},
 	{ingest.Extract, ingest.Network}:           {kafka: hangUp(kmsg.Fetch), spare: 2},
 
-	{ingest.Transform, ingest.Uncategorised}:   {poison: "u"},
-	{ingest.Transform, ingest.MessageTooBig}:   {poison: "m", size: maxLog/4 + 1},
-	{ingest.Transform, ingest.InvalidFormat}:   {poison: "b"},
-	{ingest.Transform, ingest.InvalidEvent}:    {poison: "e"},
-	{ingest.Transform, ingest.TransformFailed}: {poison: "p"},
+	{ingest.Transform, ingest.Uncategorised}:     {poison: "0"},
+	{ingest.Transform, ingest.TopicNotFound}:     {poison: "2"}, // of the original, in a redrive
+	{ingest.Transform, ingest.PartitionNotFound}: {poison: "3"},
+	{ingest.Transform, ingest.MessageTooBig}:     {poison: "m", size: maxLog/4 + 1},
+	{ingest.Transform, ingest.OffsetNotFound}:    {poison: "5"},
+	{ingest.Transform, ingest.InvalidFormat}:     {poison: "b"},
+	{ingest.Transform, ingest.InvalidEvent}:      {poison: "e"},
+	{ingest.Transform, ingest.TransformFailed}:   {poison: "p"},
 
 	{ingest.Load, ingest.Uncategorised}:   {sink: says(200, "text/html", "<html>welcome</html>")},
 	{ingest.Load, ingest.MessageTooBig}:   {poison: "l", size: maxDoc},

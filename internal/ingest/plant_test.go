@@ -291,8 +291,8 @@ func transform(r *kafkalog.Record) (sink.Op, bool, error) {
 	switch v := string(r.Value); v[0] {
 	case 'b':
 		return fail(ingest.InvalidFormat)
-	case 'u':
-		return fail(ingest.Uncategorised)
+	case '0', '2', '3', '5':
+		return fail(ingest.Class(v[0] - '0'))
 	case 'e':
 		op.ID = ""
 	case 'p':

@@ -88,6 +88,7 @@ const (
 	whyNoRecord = "no record is read or written in this state"
 	whyNoIO     = "transforming does no I/O"
 	whyDecoded  = "only transform looks into records"
+	whyOriginal = "a redrive's original is gone"
 	whyKafka    = "Kafka is not asked in this state"
 	whyReset    = "unknown trouble: nothing that is in flight is trusted"
 	whyComeBack = "comes back by itself or by an operator; the position waits"
@@ -137,10 +138,10 @@ var table = [states][events]Step{
 
 		Event(Uncategorised):     {Isolate, Errors, "whatever a transform does concerns one record"},
 		Event(KafkaUnavailable):  {Impossible, Configure, whyNoIO},
-		Event(TopicNotFound):     {Impossible, Configure, whyNoIO},
-		Event(PartitionNotFound): {Impossible, Configure, whyNoIO},
+		Event(TopicNotFound):     {Isolate, Errors, whyOriginal},
+		Event(PartitionNotFound): {Isolate, Errors, whyOriginal},
 		Event(MessageTooBig):     {Isolate, Errors, "the record or its document is above our limits"},
-		Event(OffsetNotFound):    {Impossible, Configure, whyNoIO},
+		Event(OffsetNotFound):    {Isolate, Errors, whyOriginal},
 		Event(Network):           {Impossible, Configure, whyNoIO},
 		Event(InvalidFormat):     {Isolate, Errors, "decoding it again gives the same"},
 		Event(InvalidEvent):      {Isolate, Errors, "validating it again gives the same"},

@@ -172,7 +172,7 @@ func (s *Source) original(ctx context.Context, it *item, r *kafkalog.Record) (ka
 	switch {
 	case err != nil:
 		class, why := ingest.Classify(ingest.Extract, err)
-		if class != ingest.TopicNotFound && class != ingest.PartitionNotFound && class != ingest.MessageTooBig {
+		if !class.Unrecoverable() {
 			return rec, err
 		}
 		it.trouble = &ingest.RecordError{Class: class, Err: fmt.Errorf("the original cannot be read: %s: %w", why, err)}
