@@ -55,6 +55,7 @@ func TestHTML(t *testing.T) {
 		{"noframes is read", `<noframes><a href=n></noframes><noscript><a href=m></noscript>`, Options{}, []string{"anchor /d/n", "anchor /d/m"}},
 		{"comments and scripts are not", `<!-- <a href=c> --><script>"<a href=s>"</script><style><a href=t></style><textarea><a href=u></textarea>`, Options{}, nil},
 		{"base", `<base target=x><base href="/e/"><base href="/no/"><a href=a>`, Options{}, []string{"anchor /e/a"}},
+		{"empty base", `<base href=""><base href="/e/"><a href=a>`, Options{}, []string{"anchor /d/a"}},
 		{"base changes meaning", `<a href=a><base href="/e/"><a href=a><a href="/d/a">`, Options{}, []string{"anchor /d/a", "anchor /e/a"}},
 		{"base on another host", `<base href="http://o.example"><a href=a>`, Options{}, []string{"anchor http://o.example/a"}},
 		{"refresh", `<meta http-equiv=Refresh content="0; URL='n.html'">`, Options{}, []string{"refresh /d/n.html"}},
@@ -200,7 +201,7 @@ func TestFeed(t *testing.T) {
 	rss := `<?xml version="1.0"?><rss version="2.0" xmlns:atom="a"><channel><title/><link>https://h.example/</link><atom:link rel="self" href="/feed"/>
 <item><title><![CDATA[<a href="/no">]]></title><link>/one?a=1&amp;b</link><guid>https://h.example/perm</guid><description>&lt;a href="/no2"&gt;</description></item>
 <item><link>/one?a=1&amp;b</link><guid isPermaLink="false">https://h.example/not</guid><enclosure url="/e.mp3"/></item></channel></rss>`
-	atom := `<feed xmlns="http://www.w3.org/2005/Atom"><link href="/"/><link rel="hub" href="/hub"/><entry><link rel="alternate" href="/two"/><link rel="enclosure" href="/e.mp3"/></entry></feed>`
+	atom := `<feed xmlns="http://www.w3.org/2005/Atom"><link href="/"/><link rel="hub" href="/hub"/><entry><link rel="alternate" href="/two"/><link href="">/three</link><link rel="enclosure" href="/e.mp3"/></entry></feed>`
 	for _, c := range []struct {
 		body string
 		opt  Options
@@ -208,8 +209,8 @@ func TestFeed(t *testing.T) {
 	}{
 		{rss, Options{}, []string{"anchor /", "anchor /feed", "anchor /one?a=1&b", "anchor /perm"}},
 		{rss, Options{Embedded: true}, []string{"anchor /", "anchor /feed", "anchor /one?a=1&b", "anchor /perm", "embedded /e.mp3"}},
-		{atom, Options{}, []string{"anchor /", "anchor /two"}},
-		{atom, Options{Embedded: true}, []string{"anchor /", "anchor /two", "embedded /e.mp3"}},
+		{atom, Options{}, []string{"anchor /", "anchor /two", "anchor /three"}},
+		{atom, Options{Embedded: true}, []string{"anchor /", "anchor /two", "anchor /three", "embedded /e.mp3"}},
 	} {
 		found, _ := Feed(nil, base, []byte(c.body), c.opt)
 		if got := lines(found); !slices.Equal(got, c.want) {

@@ -179,7 +179,7 @@ func Feed(dst []Found, base weburl.URL, text []byte, opt Options) ([]Found, Meta
 func (f *finder) feedLink(x *xmlReader) {
 	a := x.attrs()
 	switch {
-	case a.href == nil:
+	case len(a.href) == 0:
 		f.add(x.text(), KindAnchor)
 	case isWord(a.rel, "enclosure"):
 		if f.opt.Embedded {
