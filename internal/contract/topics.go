@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Kinds of topics of a generation.
@@ -27,11 +28,35 @@ func (r Run) Index(alias string) string { return alias + "-" + r.Generation }
 func ParseTopic(prefix, topic string) (crawl, generation, kind string, ok bool) {
 	rest, ok := strings.CutPrefix(topic, prefix+".")
 	parts := strings.Split(rest, ".")
-	if !ok || len(parts) != 3 {
+	if !ok || len(parts) != 3 || parts[0] == loads && !isGeneration(parts[1]) {
 		return "", "", "", false
 	}
 	return parts[0], parts[1], parts[2], true
 }
+
+// isGeneration: digits of a time, as in 20060102t150405. A load cannot have such
+// a name.
+func isGeneration(s string) bool {
+	_, err := time.Parse("20060102t150405", s)
+	return err == nil
+}
+
+// ParseLoadTopic is the name of the load that a topic belongs to.
+func ParseLoadTopic(prefix, topic string) (name, kind string, ok bool) {
+	rest, ok := strings.CutPrefix(topic, prefix+"."+loads+".")
+	parts := strings.Split(rest, ".")
+	if !ok || len(parts) != 2 || isGeneration(parts[0]) {
+		return "", "", false
+	}
+	return parts[0], parts[1], true
+}
+
+// LoadRun stands for the topics and the group of a load: its crawl is "load",
+// its generation the load's name, so that its errors are in
+// <prefix>.load.<name>.errors.
+func LoadRun(name string) Run { return Run{Crawl: loads, Generation: name} }
+
+const loads = "load"
 
 // Key names a shard of a generation in caches.
 func (r Run) Key(shard int) string { return fmt.Sprintf("%s.%s.%d", r.Crawl, r.Generation, shard) }

@@ -22,16 +22,26 @@ const (
 // fetched is the part of a fetch answer that a reader needs.
 type fetched struct {
 	code    int16
-	high    int64 // last stable offset: what may be read ends there
+	high    int64 // what may be read ends there: the last stable offset, or the watermark
 	aborted []abortedTxn
 	records []byte
 	release func()
+
+	watermark int64 // end of what all replicas in sync have
 }
 
 type abortedTxn struct{ producer, first int64 }
 
+// isolation of a fetch, as the protocol has it.
+type isolation byte
+
+const (
+	uncommitted isolation = 0
+	committed   isolation = 1
+)
+
 // fetch asks the leader once. Its records are valid until release.
-func (l *Log) fetch(ctx context.Context, topic string, partition int, from int64, maxBytes int, maxWait time.Duration) (*fetched, error) {
+func (l *Log) fetch(ctx context.Context, level isolation, topic string, partition int, from int64, maxBytes int, maxWait time.Duration) (*fetched, error) {
 	v, err := l.call(ctx, maxWait, &call{
 		key:   protocol.Fetch,
 		route: leader(topic, partition),
@@ -40,7 +50,7 @@ func (l *Log) fetch(ctx context.Context, topic string, partition int, from int64
 				return nil, fmt.Errorf("the broker speaks fetch version %d, at least %d is needed: upgrade it", version, minFetchVersion)
 			}
 			version = min(version, maxFetchVersion)
-			req := appendFetch(nil, version, l.clientID, topic, partition, from, maxBytes, maxWait)
+			req := appendFetch(nil, version, level, l.clientID, topic, partition, from, maxBytes, maxWait)
 			if _, err := rw.Write(req); err != nil {
 				return nil, err
 			}
@@ -51,6 +61,9 @@ func (l *Log) fetch(ctx context.Context, topic string, partition int, from int64
 		return nil, err
 	}
 	f := v.(*fetched)
+	if level == uncommitted {
+		f.high, f.aborted = f.watermark, nil
+	}
 	if f.code != 0 {
 		f.release()
 		return nil, kafka.Error(f.code)
@@ -59,7 +72,7 @@ func (l *Log) fetch(ctx context.Context, topic string, partition int, from int64
 }
 
 // appendFetch encodes a fetch request of one partition.
-func appendFetch(b []byte, version int16, client, topic string, partition int, from int64, maxBytes int, maxWait time.Duration) []byte {
+func appendFetch(b []byte, version int16, level isolation, client, topic string, partition int, from int64, maxBytes int, maxWait time.Duration) []byte {
 	be := binary.BigEndian
 	i32 := func(v int) { b = be.AppendUint32(b, uint32(int32(v))) }
 	str := func(s string) { b = append(be.AppendUint16(b, uint16(len(s))), s...) }
@@ -74,7 +87,7 @@ func appendFetch(b []byte, version int16, client, topic string, partition int, f
 	i32(int(maxWait.Milliseconds()))
 	i32(1) // min bytes
 	i32(maxBytes)
-	b = append(b, 1) // read committed
+	b = append(b, byte(level))
 	if version >= 7 {
 		i32(0) // no session
 		i32(-1)
@@ -180,7 +193,7 @@ func parseFetch(b []byte, version int16, topic string, partition int) (*fetched,
 		return nil, fmt.Errorf("fetch answer for partition %d", p)
 	}
 	f.code = c.i16()
-	c.i64() // high watermark
+	f.watermark = c.i64()
 	f.high = c.i64()
 	if version >= 5 {
 		c.i64() // log start

@@ -32,11 +32,21 @@ const (
 // cannot be decoded has a *BatchError in its chain, and next is where it
 // begins. Offsets outside the log are KindOffset.
 func (l *Log) Read(ctx context.Context, topic string, partition int, from int64, maxBytes int, maxWait time.Duration, fn func(Record) error) (next, high int64, err error) {
+	return l.read(ctx, committed, topic, partition, from, maxBytes, maxWait, fn)
+}
+
+// ReadUncommitted is Read, but gives records of open and aborted transactions,
+// too: high is the end of what all replicas in sync have.
+func (l *Log) ReadUncommitted(ctx context.Context, topic string, partition int, from int64, maxBytes int, maxWait time.Duration, fn func(Record) error) (next, high int64, err error) {
+	return l.read(ctx, uncommitted, topic, partition, from, maxBytes, maxWait, fn)
+}
+
+func (l *Log) read(ctx context.Context, level isolation, topic string, partition int, from int64, maxBytes int, maxWait time.Duration, fn func(Record) error) (next, high int64, err error) {
 	maxBytes = min(max(maxBytes, 1), maxFetch)
 	maxWait = max(maxWait, 0)
 	var f *fetched
 	err = l.run(ctx, "read", topic, partition, func(ctx context.Context) (err error) {
-		f, err = l.fetch(ctx, topic, partition, from, maxBytes, maxWait)
+		f, err = l.fetch(ctx, level, topic, partition, from, maxBytes, maxWait)
 		return err
 	})
 	if err != nil {

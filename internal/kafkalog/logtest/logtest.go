@@ -57,6 +57,7 @@ func Run(t *testing.T, brokers []string, restart func()) {
 		{"ReadAt", (*suite).readAt},
 		{"ReadWaits", (*suite).readWaits},
 		{"Transactions", (*suite).transactions},
+		{"Times", (*suite).times},
 		{"OtherClients", (*suite).otherClients},
 		{"Missing", (*suite).missing},
 		{"OutOfRange", (*suite).outOfRange},
@@ -542,6 +543,48 @@ func (s *suite) transactions(t *testing.T) {
 	if got, want := s.keys(t, topic, 5, 9), []string{"7"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	var all []string
+	for at, high := int64(0), int64(1); at < high; {
+		at, high, err = s.log.ReadUncommitted(ctx(t), topic, 0, at, 1<<20, time.Second, func(r kafkalog.Record) error {
+			all = append(all, string(r.Key))
+			return nil
+		})
+		must(t, err)
+	}
+	if want := []string{"0", "1", "2", "4", "6", "7"}; !slices.Equal(all, want) {
+		t.Errorf("uncommitted: %v, want %v", all, want)
+	}
+}
+
+// times: offsets by the time of records, and the count of partitions.
+func (s *suite) times(t *testing.T) {
+	topic, absent := Topic(t, s.log, 3), name()
+	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	recs := Numbered(0, 4, 10)
+	for i := range recs {
+		recs[i].Time = day.Add(time.Duration(i) * time.Hour)
+		_, err := s.log.Append(ctx(t), topic, 0, recs[i:i+1]) // a batch each: what a broker can tell apart
+		must(t, err)
+	}
+	for at, want := range map[time.Time]int64{
+		time.Unix(0, 0): 0, day: 0, day.Add(time.Minute): 1, day.Add(3 * time.Hour): 3, day.Add(4 * time.Hour): 4,
+	} {
+		if got, err := s.log.OffsetAt(ctx(t), topic, 0, at); err != nil || got != want {
+			t.Errorf("offset at %s: %d, %v; want %d", at, got, err, want)
+		}
+	}
+	if got, err := s.log.OffsetAt(ctx(t), topic, 1, day); err != nil || got != 0 {
+		t.Errorf("an empty partition: %d, %v", got, err)
+	}
+	if n, err := s.log.Partitions(ctx(t), topic); err != nil || n != 3 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	_, err := s.log.OffsetAt(ctx(t), topic, 7, day)
+	wantKind(t, err, kafkalog.KindPartition)
+	_, err = s.log.OffsetAt(ctx(t), absent, 0, day)
+	wantKind(t, err, kafkalog.KindTopic)
+	_, err = s.log.Partitions(ctx(t), absent)
+	wantKind(t, err, kafkalog.KindTopic)
 }
 
 // otherClients: batches of another client are read, by every compression.
