@@ -46,15 +46,15 @@ func noise(n int) []byte {
 func TestGolden(t *testing.T) {
 	got := encoded(t, []Record{
 		{Key: []byte("k"), Value: []byte("value"), Time: noon, Headers: []Header{{"h", []byte("x")}, {"n", nil}}},
-		{Key: []byte{}, Time: noon.Add(-time.Second)}, // a tombstone
+		{Key: []byte{}, Time: noon.Add(time.Second)}, // a tombstone
 		{Value: []byte("now"), Time: time.Time{}},
 	}, noCodec)
 	want := strings.Join([]string{
-		"0000000000000000", "00000057", "ffffffff", "02", "6e1484b5", // base, length, leader epoch, magic, checksum
-		"0000", "00000002", "0000018bcfe56800", "0000018bcfe56800", // attributes, last offset delta, first and last time
+		"0000000000000000", "00000057", "ffffffff", "02", "4258a8ce", // base, length, leader epoch, magic, checksum
+		"0000", "00000002", "0000018bcfe56800", "0000018bcfe56be8", // attributes, last offset delta, first and last time
 		"ffffffffffffffff", "ffff", "ffffffff", "00000003", // producer, epoch, sequence, count
 		"26" + "00" + "00" + "00" + "026b" + "0a76616c7565" + "04" + "0268" + "0278" + "026e" + "01",
-		"0e" + "00" + "cf0f" + "02" + "00" + "01" + "00",
+		"0e" + "00" + "d00f" + "02" + "00" + "01" + "00",
 		"12" + "00" + "00" + "04" + "01" + "066e6f77" + "00",
 	}, "")
 	if h := hex.EncodeToString(got); h != want {

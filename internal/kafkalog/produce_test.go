@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,7 +115,7 @@ func TestProducedBad(t *testing.T) {
 	}
 	for _, size := range []uint32{0, 3, 1 << 31, 1<<31 - 1} {
 		head := binary.BigEndian.AppendUint32(nil, size)
-		if _, err := readProduced(bytes.NewReader(head), 8, "topic", 7); err == nil || errors.Is(err, errShort) {
+		if _, err := readProduced(bytes.NewReader(head), 8, "topic", 7); err == nil || !strings.Contains(err.Error(), "answer of") {
 			t.Errorf("an answer of %d bytes: %v", size, err)
 		}
 	}
