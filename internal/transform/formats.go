@@ -19,7 +19,7 @@ func newFormat(source spec.LoadSource) (format, error) {
 	case spec.FormatPlain:
 		return newPlain(source.Plain)
 	case spec.FormatRiver:
-		return river{}, nil
+		return river{changed: source.Where != "" || source.RoutingField != "" || len(source.Fields) > 0}, nil
 	}
 	return nil, fmt.Errorf("format %q is none of json, plain, river, pages", source.Format)
 }
@@ -141,8 +141,8 @@ func (f plain) place(r record, d *rawjson.Doc) (id, index string, err error) {
 			return "", "", fail(ingest.InvalidEvent, "%s: %w", f.what, err)
 		}
 	}
-	b := make([]byte, 0, len(f.index)+len(f.suffix))
-	return id, string(t.AppendFormat(append(b, f.index...), f.suffix)), nil
+	var room [sink.MaxIndex]byte
+	return id, string(t.AppendFormat(append(room[:0], f.index...), f.suffix)), nil
 }
 
 func (f plain) removed(r record) (id, index string, ok bool, err error) {
@@ -155,9 +155,11 @@ func (f plain) removed(r record) (id, index string, ok bool, err error) {
 
 // river is Qanal's envelope: {"index": ..., "type": ..., "id": ..., "source":
 // {...}}. The type is ignored, the id may be missing or null.
-type river struct{}
+type river struct {
+	changed bool // something asks for the members of its documents
+}
 
-func (river) document(d *rawjson.Doc) (*rawjson.Doc, error) {
+func (f river) document(d *rawjson.Doc) (*rawjson.Doc, error) {
 	if !d.Object() {
 		return nil, fail(ingest.InvalidEvent, "the value is %s, a river's message has to be an object: %s", rawjson.Kind(d.Text), rawjson.Show(d.Text))
 	}
@@ -167,6 +169,9 @@ func (river) document(d *rawjson.Doc) (*rawjson.Doc, error) {
 		return nil, fail(ingest.InvalidEvent, `the message has no "source": %s`, rawjson.Show(d.Text))
 	case source[0] != '{':
 		return nil, fail(ingest.InvalidEvent, `"source" is %s, a document has to be an object: %s`, rawjson.Kind(source), rawjson.Show(source))
+	}
+	if !f.changed {
+		return &rawjson.Doc{Text: source}, nil
 	}
 	return rawjson.Part(source), nil
 }

@@ -26,8 +26,10 @@ func Pages(names []string) (Func, error) {
 		if err != nil {
 			return sink.Op{}, false, &ingest.RecordError{Class: ingest.TransformFailed, Err: err}
 		}
-		op := sink.Op{ID: extract.ID(p.URL), Version: extract.Version(&p), Doc: doc, Delete: kind == extract.Delete}
-		return op, kind != extract.NoDocument, nil
+		if kind == extract.NoDocument {
+			return sink.Op{}, false, nil
+		}
+		return sink.Op{ID: extract.ID(p.URL), Version: extract.Version(&p), Doc: doc, Delete: kind == extract.Delete}, true, nil
 	}, nil
 }
 

@@ -79,8 +79,8 @@ type record struct {
 
 // ownID is the id of a record that brings none.
 func (r record) ownID() string {
-	b := make([]byte, 0, len(r.topic)+32)
-	b = append(append(b, r.topic...), '-')
+	var room [320]byte // a topic has at most 249
+	b := append(append(room[:0], r.topic...), '-')
 	b = append(strconv.AppendInt(b, int64(r.partition), 10), '-')
 	return string(strconv.AppendInt(b, r.Offset, 10))
 }
@@ -218,11 +218,12 @@ func (t *texts) tombstone(r record) (sink.Op, bool, error) {
 type change struct {
 	where   *fields.Expression // nil: everything
 	routing string             // path, or ""
+	what    string             // how reasons call it
 	plan    *fields.Plan
 }
 
 func newChange(source spec.LoadSource) (c *change, err error) {
-	c = &change{routing: source.RoutingField}
+	c = &change{routing: source.RoutingField, what: fmt.Sprintf("routing_field %q", source.RoutingField)}
 	if c.routing != "" {
 		if err := checkPath("routing_field", c.routing); err != nil {
 			return nil, err
@@ -261,11 +262,10 @@ func (c *change) keeps(doc *rawjson.Doc) (bool, error) {
 // apply puts routing and the changed document into op.
 func (c *change) apply(doc *rawjson.Doc, op *sink.Op) (err error) {
 	if c.routing != "" {
-		what := fmt.Sprintf("routing_field %q", c.routing)
-		if op.Routing, err = scalar(what, doc.Find(c.routing)); err != nil {
+		if op.Routing, err = scalar(c.what, doc.Find(c.routing)); err != nil {
 			return err
 		}
-		if op.Routing, err = checkID(what, op.Routing); err != nil {
+		if op.Routing, err = checkID(c.what, op.Routing); err != nil {
 			return err
 		}
 	}

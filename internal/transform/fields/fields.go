@@ -6,6 +6,7 @@ package fields
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"trawl/internal/sink"
 	"trawl/internal/spec"
@@ -24,7 +25,8 @@ type step struct {
 // work is a document on its way through the steps.
 type work struct {
 	*rawjson.Object
-	grown int // bytes that operations have set
+	grown  int  // bytes that operations have set
+	deeper bool // they may have nested it deeper
 }
 
 // maxGrown bounds what operations add to a document: copies of copies double it.
@@ -34,7 +36,14 @@ func (w *work) set(path string, value []byte) error {
 	if w.grown += len(path) + len(value); w.grown > maxGrown {
 		return fmt.Errorf("the operations add more than %d bytes", maxGrown)
 	}
+	w.deeper = w.deeper || strings.Contains(path, ".")
 	return w.Set(path, value)
+}
+
+// put is set for a value that does not come from the document.
+func (w *work) put(path string, value []byte) error {
+	w.deeper = w.deeper || value[0] == '{' || value[0] == '['
+	return w.set(path, value)
 }
 
 // New checks operations.
@@ -63,8 +72,10 @@ func (p *Plan) Apply(d *rawjson.Doc) ([]byte, error) {
 		}
 	}
 	doc := w.Append(make([]byte, 0, w.Size()))
-	if depth := sink.Depth(doc); depth > rawjson.MaxDepth {
-		return nil, fmt.Errorf("the operations nest the document %d deep, more than %d", depth, rawjson.MaxDepth)
+	if w.deeper {
+		if depth := sink.Depth(doc); depth > rawjson.MaxDepth {
+			return nil, fmt.Errorf("the operations nest the document %d deep, more than %d", depth, rawjson.MaxDepth)
+		}
 	}
 	return doc, nil
 }
@@ -148,7 +159,7 @@ func set(op spec.SetOp) (name string, run func(*work) error, err error) {
 		return "", nil, fmt.Errorf("value of field %q: %w", op.Field, err)
 	}
 	value := d.Text
-	return "set", func(w *work) error { return w.set(op.Field, value) }, nil
+	return "set", func(w *work) error { return w.put(op.Field, value) }, nil
 }
 
 func date(op spec.DateOp) (name string, run func(*work) error, err error) {
@@ -214,7 +225,7 @@ func compute(op spec.ExprOp) (name string, run func(*work) error, err error) {
 		if err != nil {
 			return fmt.Errorf("field %q: expression %q: %w", op.Field, op.Expression, err)
 		}
-		return w.set(op.Field, value)
+		return w.put(op.Field, value)
 	}, nil
 }
 
