@@ -48,19 +48,26 @@ var errFull = errors.New("batch is full")
 
 // prepare extracts and transforms the next batch. An error means that there is
 // no batch; what came before an error is a batch, and the error comes again.
-// The limits are halved so many times.
-func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration, halved int) (*batch, error) {
+func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration, want wishes) (*batch, error) {
 	b := &batch{from: from, next: from, high: -1, shrink: -1, restate: m.cfg.Restate != nil}
 	size, started := 0, time.Now()
-	mostBytes, mostRecords := max(m.cfg.BatchBytes>>halved, 1), max(m.cfg.BatchCount>>halved, 1)
+	mostBytes, mostRecords := max(m.cfg.BatchBytes>>want.halved, 1), want.records(m.cfg.BatchCount)
 	add := func(r kafkalog.Record) error {
 		if r.Offset < b.next {
 			return nil // of a compressed batch that begins before
 		}
+		if want.until >= 0 && r.Offset >= want.until {
+			b.next = want.until // what lies between is accounted for
+			return errFull
+		}
 		if size >= mostBytes || len(b.ops)+len(b.failures) >= mostRecords {
 			return errFull
 		}
-		size += m.add(b, &r)
+		if k := skipOf(want.skips, r.Offset); k != nil {
+			size += b.leaveOut(&r, k)
+		} else {
+			size += m.add(b, &r)
+		}
 		b.next = r.Offset + 1
 		return nil
 	}
@@ -79,6 +86,9 @@ func (m *Machine) prepare(ctx context.Context, from int64, wait time.Duration, h
 			return nil, err
 		}
 		b.next = max(b.next, next)
+		if want.until >= from {
+			b.next = min(b.next, want.until)
+		}
 		if b.next == at || b.next >= b.high || size >= mostBytes || time.Since(started) >= m.cfg.BatchAge {
 			return b.finish(), nil
 		}

@@ -24,6 +24,9 @@ func (s *slice) configure() {
 		return
 	}
 	s.on(Configured)
+	if s.m.cfg.Settle && s.in.Position < 0 {
+		s.over = true
+	}
 }
 
 func (s *slice) open() error {
@@ -43,12 +46,21 @@ func (s *slice) open() error {
 }
 
 func (s *slice) extract() {
-	b, err := s.next()
-	if err != nil {
-		s.fail(err)
+	if !s.paced() {
 		return
 	}
+	b, err := s.next()
+	if err != nil {
+		if b = s.leftOut(err); b == nil {
+			s.fail(err)
+			return
+		}
+	}
 	if b == nil { // the slice ended while waiting
+		return
+	}
+	if s.vanished && b.high >= 0 && b.high < s.in.End {
+		s.madeAgain()
 		return
 	}
 	if b.high >= 0 {
@@ -108,10 +120,10 @@ func (s *slice) fetch(from int64) {
 	a := &ahead{from: from, cancel: cancel, done: make(chan struct{})}
 	s.ahead = a
 	wait := min(max(s.in.IdleWait, minWait), maxWait)
-	halved := s.retry.Halved
+	want := wishes{halved: s.retry.Halved, until: s.in.Until, skips: s.in.Skips, rate: s.in.Rate}
 	go func() {
 		defer close(a.done)
-		a.batch, a.err = s.m.prepare(ctx, from, wait, halved)
+		a.batch, a.err = s.m.prepare(ctx, from, wait, want)
 	}()
 }
 
@@ -127,13 +139,7 @@ func (s *slice) drop() {
 
 // reposition asks the log where it begins and ends and goes there by policy.
 func (s *slice) reposition(class Class, text string) {
-	ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
-	defer cancel()
-	var first, end int64
-	err := guard(func() (err error) {
-		first, end, err = s.m.source.Bounds(ctx)
-		return err
-	})
+	first, end, err := s.bounds()
 	if err != nil {
 		c, why := Classify(s.state, err)
 		if StepOf(s.state, Event(c)).Do != Reposition {
@@ -165,21 +171,35 @@ func (s *slice) reposition(class Class, text string) {
 	s.tell()
 }
 
+func (s *slice) bounds() (first, end int64, err error) {
+	ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
+	defer cancel()
+	err = guard(func() (err error) {
+		first, end, err = s.m.source.Bounds(ctx)
+		return err
+	})
+	return first, end, err
+}
+
 // back handles a log that is shorter than our position: its tail is lost, or
 // the topic was made again. A ledger covers one range, so that what was done
 // before goes out first.
 func (s *slice) back(first, end int64, class Class, text string) {
 	if s.ledger.Offsets > 0 {
 		s.over = true
+		if s.vanished {
+			class, s.end = TopicNotFound, s.in.End
+		}
 		s.retry = contract.RetryState{
 			State: s.state.String(), Class: int(class), Attempts: 1, NextTry: s.m.cfg.Now(), Error: cutText(text), Halved: s.retry.Halved,
 		}
 		return
 	}
 	s.position = end
-	if s.m.cfg.Policy == FromZero {
+	if s.m.cfg.Policy == FromZero || s.vanished {
 		s.position = first
 	}
+	s.vanished = false
 	s.start = s.position
 	s.tell()
 }

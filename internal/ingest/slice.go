@@ -16,6 +16,9 @@ const (
 	// Bounds of one wait for records.
 	minWait = 10 * time.Millisecond
 	maxWait = 5 * time.Second
+	// lastCall is what a slice leaves of its caller's own time, so that it is an
+	// answer and not a time-out that ends it.
+	lastCall = 15 * time.Second
 	// growAfter is how many batches the sink has to take, one after the other,
 	// before they are larger again.
 	growAfter = 8
@@ -79,7 +82,11 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 		start: in.Position, position: in.Position, end: -1, retry: in.Retry, stated: map[int64]bool{},
 	}
 	s.retry.NextTry = time.Time{}
-	work, cancel := context.WithDeadline(ctx, s.deadline.Add(m.cfg.Grace))
+	end := s.deadline.Add(m.cfg.Grace)
+	if d, ok := ctx.Deadline(); ok && d.Add(-lastCall).Before(end) {
+		end = d.Add(-lastCall)
+	}
+	work, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	s.work = work
 	defer s.drop()

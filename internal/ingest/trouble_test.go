@@ -256,6 +256,13 @@ func TestBatchInHandHasAnEnd(t *testing.T) {
 			r.Retry.Halved != 1 || r.Retry.Class != int(ingest.Network) || !strings.Contains(r.Retry.Error, "offsets 0 to 59") {
 			t.Errorf("after %s: %+v", d, r)
 		}
+		// The caller's own time counts, too.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began = time.Now()
+		if r, err = p.loader().Slice(ctx, in); err != nil || time.Since(began) > 48*time.Second || r.Position != 0 || r.Retry.Halved != 1 {
+			t.Errorf("after %s: %+v, %v", time.Since(began), r, err)
+		}
 		p.sound(p.run())
 	})
 }
