@@ -143,6 +143,9 @@ func outdated(err error) bool {
 // kindOfCause classifies what kafka-go, a broker or the network answered.
 // Routing errors are KindTopic here; diagnose refines them.
 func kindOfCause(err error) Kind {
+	if _, ok := errors.AsType[*refusedError](err); ok {
+		return KindOther
+	}
 	if routing(err) {
 		return KindTopic
 	}

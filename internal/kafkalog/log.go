@@ -39,6 +39,7 @@ type Config struct {
 	// means 64 MiB, less than 1 MiB is refused.
 	MaxBatchBytes int
 	TLS           *tls.Config // nil: plain text
+	Login         Login
 	// Dial makes connections; nil means the system's network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -54,6 +55,7 @@ type Log struct {
 	zstd      *zstd.Decoder
 	pools     bufferPool
 	limits    limits
+	logins    logins
 
 	stop   context.CancelFunc
 	closed atomic.Bool
@@ -105,6 +107,10 @@ func Open(c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("max batch bytes: %d: %w", c.MaxBatchBytes, err)
 	}
+	login, err := c.Login.mechanism()
+	if err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Log{
 		transport: &kafka.Transport{ClientID: c.ClientID, MetadataTTL: metadataTTL, TLS: c.TLS, Context: ctx, Dial: c.Dial},
@@ -116,6 +122,7 @@ func Open(c Config) (*Log, error) {
 		limits:    usual,
 		stop:      stop,
 	}
+	l.transport.SASL = l.logins.watch(login)
 	l.client = kafka.Client{Addr: l.addr, Timeout: requestTimeout, Transport: l.transport}
 	return l, nil
 }
@@ -166,6 +173,7 @@ func (l *Log) run(ctx context.Context, op, topic string, partition int, request 
 		if l.closed.Load() {
 			err = fmt.Errorf("%w: %w", ErrClosed, err)
 		}
+		err = l.explain(err)
 		last = &Error{op, topic, partition, kindOfCause(err), err}
 		if ctx.Err() != nil {
 			return l.ended(ctx, last)
@@ -173,7 +181,11 @@ func (l *Log) run(ctx context.Context, op, topic string, partition int, request 
 		stale := outdated(err)
 		again := stale && last.Kind == KindNetwork && !errors.Is(err, context.DeadlineExceeded)
 		if routing(err) {
-			last.Kind, again = l.diagnose(ctx, topic, partition)
+			var refusal error
+			last.Kind, again, refusal = l.diagnose(ctx, topic, partition)
+			if refusal != nil {
+				last.Err = refusal
+			}
 		}
 		if again || stale && last.Kind == KindUnavailable {
 			l.refresh(seen)
@@ -195,27 +207,37 @@ func (l *Log) ended(ctx context.Context, last *Error) *Error {
 }
 
 // diagnose finds out what a routing error means; stale says that the cluster
-// has a leader for the partition, so that only our view of it is old.
-func (l *Log) diagnose(ctx context.Context, topic string, partition int) (kind Kind, stale bool) {
+// has a leader for the partition, so that only our view of it is old, refusal
+// that the brokers do not talk to us at all, or not about this topic.
+func (l *Log) diagnose(ctx context.Context, topic string, partition int) (kind Kind, stale bool, refusal error) {
 	res, err := l.metadata(ctx, topic)
 	if err != nil {
-		return KindUnavailable, false
+		if l.refused(err) {
+			return KindOther, false, l.explain(err)
+		}
+		return KindUnavailable, false, nil
 	}
 	if len(res.Topics) != 1 || res.Topics[0].ErrorCode != 0 {
-		if len(res.Topics) == 1 && kindOfCode(kafka.Error(res.Topics[0].ErrorCode)) == KindUnavailable {
-			return KindUnavailable, false
+		if len(res.Topics) != 1 {
+			return KindTopic, false, nil
 		}
-		return KindTopic, false
+		switch code := kafka.Error(res.Topics[0].ErrorCode); {
+		case l.refused(code):
+			return KindOther, false, l.explain(code)
+		case kindOfCode(code) == KindUnavailable:
+			return KindUnavailable, false, nil
+		}
+		return KindTopic, false, nil
 	}
 	if partition < 0 {
-		return KindNetwork, true
+		return KindNetwork, true, nil
 	}
 	for _, p := range res.Topics[0].Partitions {
 		if int(p.PartitionIndex) == partition {
-			return KindUnavailable, p.LeaderID >= 0 && p.ErrorCode == 0
+			return KindUnavailable, p.LeaderID >= 0 && p.ErrorCode == 0, nil
 		}
 	}
-	return KindPartition, false
+	return KindPartition, false, nil
 }
 
 // refresh drops the cached layout of the cluster and its idle connections, so

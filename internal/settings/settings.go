@@ -1,6 +1,7 @@
 // Package settings owns the environment: one table of every variable that
 // worker, starter and the compose file share, how it is read, and its
-// reference in docs/settings.md. It refuses flags, files and the crawl spec.
+// reference in docs/settings.md. Files of secrets and certificates that a
+// variable names are read with it, once. It refuses flags and the crawl spec.
 package settings
 
 import (
@@ -28,6 +29,18 @@ type Settings struct {
 	// instead of a reason to take the next one.
 	HTTPAddrGiven bool
 	LogLevel      slog.Level
+
+	KafkaTLS      TLS
+	KafkaSASL     string // SASLNone, SASLPlain, SASLScram256 or SASLScram512
+	KafkaUsername string
+	KafkaPassword Secret
+
+	ElasticTLS      TLS    // off: the system's authorities
+	ElasticUsername string // and no API key, or the other way round
+	ElasticPassword Secret
+	ElasticAPIKey   Secret
+
+	kafkaTLS tlsFiles // while loading
 }
 
 // Variable is one row of the table.
@@ -56,7 +69,9 @@ const (
 // Table is every variable, in the order of the reference.
 func Table() []Variable { return slices.Clone(table) }
 
-var table = []Variable{
+var table = slices.Concat(base, security)
+
+var base = []Variable{
 	{Name: "TEMPORAL_ADDRESS", Default: DefaultTemporal, Temporal: true, Doc: "Temporal server, host:port."},
 	{Name: "TEMPORAL_NAMESPACE", Default: "default", Temporal: true, Doc: "Temporal namespace."},
 	{Name: "TEMPORAL_API_KEY", Temporal: true, Secret: true, Doc: "API key of Temporal; turns TLS on."},
@@ -121,6 +136,9 @@ func Load(getenv func(string) string) (Settings, error) {
 		if err := v.read(&s, value); err != nil {
 			errs = append(errs, v.problem(value, err))
 		}
+	}
+	if err := s.secure(); err != nil && len(errs) == 0 {
+		errs = append(errs, err)
 	}
 	return s, errors.Join(errs...)
 }
