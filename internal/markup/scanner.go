@@ -110,11 +110,16 @@ func (s *Scanner) Next() Token {
 func (s *Scanner) markupAt(i int) int {
 	src := s.src
 	for {
-		n := bytes.IndexByte(src[i:], '<')
-		if n < 0 || i+n+1 == len(src) {
+		if i < len(src) && src[i] != '<' { // tags often follow each other
+			n := bytes.IndexByte(src[i:], '<')
+			if n < 0 {
+				return len(src)
+			}
+			i += n
+		}
+		if i+1 >= len(src) {
 			return len(src)
 		}
-		i += n
 		switch c := src[i+1]; {
 		case class[c]&letter != 0, c == '!', c == '?':
 			return i
