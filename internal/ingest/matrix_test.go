@@ -13,6 +13,7 @@ import (
 
 	"trawl/internal/contract"
 	"trawl/internal/ingest"
+	"trawl/internal/kafkalog/logtest"
 )
 
 const (
@@ -46,9 +47,7 @@ func (c cell) retried() bool {
 
 // fault as it is made on the wire, or by a record.
 type fault struct {
-	// kafka says what the broker answers to a request, if the fault meets it;
-	// no answer means that it hangs up.
-	kafka func(kmsg.Request) (answer kmsg.Response, hit bool)
+	kafka logtest.Fault
 	spare int // requests that pass before the fault begins
 	// sink answers a bulk, or in state configure any other request.
 	sink   func(*plant, http.ResponseWriter, *http.Request)
@@ -68,23 +67,23 @@ type pair struct {
 
 // faults has one entry for each pair that the table allows: a test compares.
 var faults = map[pair]fault{
-	{ingest.Configure, ingest.Uncategorised}:     {kafka: offsetsCode(29)}, // not authorised
+	{ingest.Configure, ingest.Uncategorised}:     {kafka: logtest.OffsetsCode(29)}, // not authorised
 	{ingest.Configure, ingest.KafkaUnavailable}:  {refuse: kafkaPort, atDial: true},
-	{ingest.Configure, ingest.TopicNotFound}:     {kafka: gone(kmsg.ListOffsets, srcTopic, true)},
-	{ingest.Configure, ingest.PartitionNotFound}: {kafka: gone(kmsg.ListOffsets, srcTopic, false)},
-	{ingest.Configure, ingest.OffsetNotFound}:    {kafka: offsetsCode(1)},
-	{ingest.Configure, ingest.Network}:           {kafka: hangUp(kmsg.ListOffsets)},
+	{ingest.Configure, ingest.TopicNotFound}:     {kafka: logtest.Gone(kmsg.ListOffsets, srcTopic, broker, true)},
+	{ingest.Configure, ingest.PartitionNotFound}: {kafka: logtest.Gone(kmsg.ListOffsets, srcTopic, broker, false)},
+	{ingest.Configure, ingest.OffsetNotFound}:    {kafka: logtest.OffsetsCode(1)},
+	{ingest.Configure, ingest.Network}:           {kafka: logtest.HangUp(kmsg.ListOffsets)},
 	{ingest.Configure, ingest.SinkUnavailable}:   {refuse: sinkPort, atDial: true},
 	{ingest.Configure, ingest.SinkFailed}:        {sink: says(503, "text/html", "<html>no backend</html>")},
 	{ingest.Configure, ingest.SinkRefused}:       {sink: refusal(403, "security_exception")}, // must not be created
 
-	{ingest.Extract, ingest.Uncategorised}:     {kafka: fetchCode(2), spare: 2}, // corrupt message
-	{ingest.Extract, ingest.KafkaUnavailable}:  {kafka: hangUp(kmsg.Fetch), spare: 2, refuse: kafkaPort},
-	{ingest.Extract, ingest.TopicNotFound}:     {kafka: gone(kmsg.Fetch, srcTopic, true), spare: 2},
-	{ingest.Extract, ingest.PartitionNotFound}: {kafka: gone(kmsg.Fetch, srcTopic, false), spare: 2},
+	{ingest.Extract, ingest.Uncategorised}:     {kafka: logtest.FetchCode(2), spare: 2}, // corrupt message
+	{ingest.Extract, ingest.KafkaUnavailable}:  {kafka: logtest.HangUp(kmsg.Fetch), spare: 2, refuse: kafkaPort},
+	{ingest.Extract, ingest.TopicNotFound}:     {kafka: logtest.Gone(kmsg.Fetch, srcTopic, broker, true), spare: 2},
+	{ingest.Extract, ingest.PartitionNotFound}: {kafka: logtest.Gone(kmsg.Fetch, srcTopic, broker, false), spare: 2},
 	{ingest.Extract, ingest.MessageTooBig}:     {poison: "x", size: 3 << 19}, // above the reader's limit
-	{ingest.Extract, ingest.OffsetNotFound}:    {kafka: fetchCode(1), spare: 2},
-	{ingest.Extract, ingest.Network}:           {kafka: hangUp(kmsg.Fetch), spare: 2},
+	{ingest.Extract, ingest.OffsetNotFound}:    {kafka: logtest.FetchCode(1), spare: 2},
+	{ingest.Extract, ingest.Network}:           {kafka: logtest.HangUp(kmsg.Fetch), spare: 2},
 
 	{ingest.Transform, ingest.Uncategorised}:     {poison: "0"},
 	{ingest.Transform, ingest.TopicNotFound}:     {poison: "2"}, // of the original, in a redrive
@@ -103,12 +102,12 @@ var faults = map[pair]fault{
 	{ingest.Load, ingest.ItemsFailed}:     {poison: "i"},
 	{ingest.Load, ingest.SinkRefused}:     {sink: refusal(403, "cluster_block_exception")},
 
-	{ingest.Errors, ingest.Uncategorised}:     {kafka: produceCode(29)}, // not authorised
-	{ingest.Errors, ingest.KafkaUnavailable}:  {kafka: produceCode(5)},  // no leader
-	{ingest.Errors, ingest.TopicNotFound}:     {kafka: gone(kmsg.Produce, errTopic, true)},
-	{ingest.Errors, ingest.PartitionNotFound}: {kafka: gone(kmsg.Produce, errTopic, false)},
-	{ingest.Errors, ingest.MessageTooBig}:     {kafka: produceTooLarge, poison: "b", size: maxErr, fate: ingest.InvalidFormat},
-	{ingest.Errors, ingest.Network}:           {kafka: hangUp(kmsg.Produce)},
+	{ingest.Errors, ingest.Uncategorised}:     {kafka: logtest.ProduceCode(29)}, // not authorised
+	{ingest.Errors, ingest.KafkaUnavailable}:  {kafka: logtest.ProduceCode(5)},  // no leader
+	{ingest.Errors, ingest.TopicNotFound}:     {kafka: logtest.Gone(kmsg.Produce, errTopic, broker, true)},
+	{ingest.Errors, ingest.PartitionNotFound}: {kafka: logtest.Gone(kmsg.Produce, errTopic, broker, false)},
+	{ingest.Errors, ingest.MessageTooBig}:     {kafka: logtest.ProduceAbove(maxErr), poison: "b", size: maxErr, fate: ingest.InvalidFormat},
+	{ingest.Errors, ingest.Network}:           {kafka: logtest.HangUp(kmsg.Produce)},
 }
 
 // cells of the table: those that are allowed, and the reasons of the others.
@@ -231,101 +230,4 @@ func (p *plant) stream(n int) contract.Ledger {
 	ledger := p.run()
 	<-fed
 	return ledger
-}
-
-func hangUp(key kmsg.Key) func(kmsg.Request) (kmsg.Response, bool) {
-	return func(r kmsg.Request) (kmsg.Response, bool) { return nil, r.Key() == key.Int16() }
-}
-
-func fetchCode(code int16) func(kmsg.Request) (kmsg.Response, bool) {
-	return func(r kmsg.Request) (kmsg.Response, bool) {
-		q, ok := r.(*kmsg.FetchRequest)
-		if !ok {
-			return nil, false
-		}
-		res := q.ResponseKind().(*kmsg.FetchResponse)
-		part := kmsg.NewFetchResponseTopicPartition()
-		part.Partition, part.ErrorCode = q.Topics[0].Partitions[0].Partition, code
-		topic := kmsg.NewFetchResponseTopic()
-		topic.Topic, topic.Partitions = q.Topics[0].Topic, append(topic.Partitions, part)
-		res.Topics = append(res.Topics, topic)
-		return res, true
-	}
-}
-
-func offsetsCode(code int16) func(kmsg.Request) (kmsg.Response, bool) {
-	return func(r kmsg.Request) (kmsg.Response, bool) {
-		q, ok := r.(*kmsg.ListOffsetsRequest)
-		if !ok {
-			return nil, false
-		}
-		res := q.ResponseKind().(*kmsg.ListOffsetsResponse)
-		for _, asked := range q.Topics {
-			topic := kmsg.NewListOffsetsResponseTopic()
-			topic.Topic = asked.Topic
-			for _, a := range asked.Partitions {
-				part := kmsg.NewListOffsetsResponseTopicPartition()
-				part.Partition, part.ErrorCode, part.Offset = a.Partition, code, -1
-				topic.Partitions = append(topic.Partitions, part)
-			}
-			res.Topics = append(res.Topics, topic)
-		}
-		return res, true
-	}
-}
-
-func produceCode(code int16) func(kmsg.Request) (kmsg.Response, bool) {
-	return func(r kmsg.Request) (kmsg.Response, bool) {
-		q, ok := r.(*kmsg.ProduceRequest)
-		if !ok {
-			return nil, false
-		}
-		res := q.ResponseKind().(*kmsg.ProduceResponse)
-		part := kmsg.NewProduceResponseTopicPartition()
-		part.Partition, part.ErrorCode = q.Topics[0].Partitions[0].Partition, code
-		topic := kmsg.NewProduceResponseTopic()
-		topic.Topic, topic.Partitions = q.Topics[0].Topic, append(topic.Partitions, part)
-		res.Topics = append(res.Topics, topic)
-		return res, true
-	}
-}
-
-// produceTooLarge refuses what is above the limit of the errors topic.
-func produceTooLarge(r kmsg.Request) (kmsg.Response, bool) {
-	if q, ok := r.(*kmsg.ProduceRequest); !ok || len(q.Topics[0].Partitions[0].Records) <= maxErr {
-		return nil, false
-	}
-	return produceCode(10)(r)
-}
-
-// gone: requests of a key are answered as if the partition were not known, and
-// so says the metadata of its topic; whole: there is no topic at all.
-func gone(key kmsg.Key, name string, whole bool) func(kmsg.Request) (kmsg.Response, bool) {
-	code := map[kmsg.Key]func(int16) func(kmsg.Request) (kmsg.Response, bool){
-		kmsg.Fetch: fetchCode, kmsg.ListOffsets: offsetsCode, kmsg.Produce: produceCode,
-	}[key](3)
-	return func(r kmsg.Request) (kmsg.Response, bool) {
-		if q, ok := r.(*kmsg.MetadataRequest); ok && *q.Topics[0].Topic == name {
-			return metadata(q, name, whole), true
-		}
-		return code(r)
-	}
-}
-
-func metadata(q *kmsg.MetadataRequest, name string, whole bool) kmsg.Response {
-	res := q.ResponseKind().(*kmsg.MetadataResponse)
-	broker := kmsg.NewMetadataResponseBroker()
-	broker.Host, broker.Port = "127.0.0.1", 9092
-	res.Brokers = append(res.Brokers, broker)
-	topic := kmsg.NewMetadataResponseTopic()
-	topic.Topic = &name
-	if whole {
-		topic.ErrorCode = 3
-	} else {
-		part := kmsg.NewMetadataResponseTopicPartition()
-		part.Replicas, part.ISR = []int32{0}, []int32{0}
-		topic.Partitions = append(topic.Partitions, part) // number 0 alone
-	}
-	res.Topics = append(res.Topics, topic)
-	return res
 }

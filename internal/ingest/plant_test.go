@@ -24,6 +24,7 @@ import (
 	"trawl/internal/contract"
 	"trawl/internal/ingest"
 	"trawl/internal/kafkalog"
+	"trawl/internal/kafkalog/logtest"
 	"trawl/internal/sink"
 	"trawl/internal/sink/elastic"
 	"trawl/internal/sink/elastic/estest"
@@ -34,6 +35,7 @@ const (
 	partition          = 1 // of two: it can be absent while its topic is there
 	indexName          = "docs-1"
 	kafkaPort          = "9092"
+	broker             = "127.0.0.1:" + kafkaPort
 	sinkPort           = "9200"
 
 	maxDoc = 20_000 // bytes that the sink takes in one request
@@ -103,7 +105,7 @@ func newPlant(t *testing.T, c cell) *plant {
 		{Name: srcTopic, Partitions: 2, Config: map[string]string{"max.message.bytes": strconv.Itoa(2 * maxLog)}},
 		{Name: errTopic, Partitions: 2},
 	}))
-	for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.Produce, kmsg.ListOffsets, kmsg.Metadata} {
+	for _, key := range logtest.FaultKeys {
 		p.kafka.ControlKey(key.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			p.kafka.KeepControl()
 			return p.control(r)
@@ -113,7 +115,7 @@ func newPlant(t *testing.T, c cell) *plant {
 }
 
 func (p *plant) open(c kafkalog.Config) *kafkalog.Log {
-	c.Brokers, c.ClientID = []string{"127.0.0.1:" + kafkaPort}, "feed"
+	c.Brokers, c.ClientID = []string{broker}, "feed"
 	if c.MaxBatchBytes > 0 {
 		c.ClientID = "loader"
 	}
