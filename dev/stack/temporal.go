@@ -30,6 +30,8 @@ const (
 	// historyShards is fixed for the life of a database. They only spread locks:
 	// all of them write through one connection.
 	historyShards = 4
+	// pollsPerSecond bounds how often a history shard looks for tasks.
+	pollsPerSecond = 2000
 	// stopTimeout bounds a clean stop of the server; what it acknowledged is
 	// safe without one.
 	stopTimeout = 20 * time.Second
@@ -126,6 +128,14 @@ func dynamicConfig() dynamicconfig.StaticClient {
 		// One partition: a task never waits for a poller that asks another one.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+		// By default a history shard looks for new tasks 20 times a second: with
+		// all workflows of a crawl in four shards every step of a workflow would
+		// wait up to 50 ms.
+		dynamicconfig.TransferProcessorMaxPollRPS.Key(): pollsPerSecond,
+		dynamicconfig.TimerProcessorMaxPollRPS.Key():    pollsPerSecond,
+		// Clocks of several machines differ, one does not from itself: a timer
+		// need not be a second late.
+		dynamicconfig.TimerProcessorMaxTimeShift.Key(): 10 * time.Millisecond,
 		// A search attribute can be used as soon as it is registered.
 		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key(): true,
 		// Asks a server on the internet for newer versions.
