@@ -45,13 +45,14 @@ type Config struct {
 // Activities are the activities of one worker process.
 type Activities struct {
 	Config
-	shards  shardCache
-	specs   specCache
-	plans   planCache
-	sinks   sinkCache
-	workers liveWorkers
-	retire  retirement
-	runner  *batch.Runner
+	shards   shardCache
+	specs    specCache
+	plans    planCache
+	sinks    sinkCache
+	workers  liveWorkers
+	retire   retirement
+	redrives indexCache
+	runner   *batch.Runner
 }
 
 // New makes the activities of a worker.

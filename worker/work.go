@@ -68,13 +68,14 @@ func sharedWorker(tc client.Client, acts *activities.Activities) worker.Worker {
 	for name, f := range map[string]any{
 		workflows.CrawlType: workflows.CrawlWorkflow, workflows.ShardType: workflows.ShardWorkflow,
 		workflows.LoadsType: workflows.LoadsWorkflow, workflows.LoadType: workflows.LoadWorkflow,
+		workflows.RedriveType: workflows.RedriveWorkflow,
 	} {
 		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	register(w, map[string]any{
 		workflows.ActSeed: acts.Seed, workflows.ActClear: acts.Clear, workflows.ActFetch: acts.Fetch,
 		workflows.ActLoad: acts.Load, workflows.ActCensus: acts.Census, workflows.ActLogEnds: acts.LogEnds,
-		workflows.ActFinalize: acts.Finalize,
+		workflows.ActFinalize: acts.Finalize, workflows.ActRedrivePlan: acts.RedrivePlan, workflows.ActRedrive: acts.Redrive,
 	})
 	return w
 }
@@ -100,6 +101,6 @@ func dataWorker(tc client.Client, acts *activities.Activities, queue string) wor
 	o := options()
 	o.DisableWorkflowWorker = true
 	w := worker.New(tc, queue, o)
-	register(w, map[string]any{workflows.ActLoad: acts.Load})
+	register(w, map[string]any{workflows.ActLoad: acts.Load, workflows.ActRedrive: acts.Redrive})
 	return w
 }
