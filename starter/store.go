@@ -58,12 +58,12 @@ type kafkaStore struct {
 }
 
 // openStore makes a store and checks that a broker answers.
-func openStore(ctx context.Context, brokers []string, prefix string) (store, error) {
-	log, err := kafkalog.Open(kafkalog.Config{Brokers: brokers, ClientID: "trawl-starter"})
+func openStore(ctx context.Context, kafka kafkalog.Config, prefix string) (store, error) {
+	log, err := kafkalog.Open(kafka)
 	if err != nil {
 		return nil, fmt.Errorf("open Kafka: %w", err)
 	}
-	s := &kafkaStore{log: log, prefix: prefix, brokers: strings.Join(brokers, ",")}
+	s := &kafkaStore{log: log, prefix: prefix, brokers: strings.Join(kafka.Brokers, ",")}
 	pctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
 	if err := s.Ping(pctx); err != nil {

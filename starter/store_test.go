@@ -57,7 +57,7 @@ func TestStoreOnBroker(t *testing.T) {
 		return raw
 	}
 
-	st, err := openStore(ctx, c.ListenAddrs(), "trawl")
+	st, err := openStore(ctx, kafkalog.Config{Brokers: c.ListenAddrs()}, "trawl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"trawl/internal/kafkalog"
 	"trawl/internal/settings"
 	"trawl/internal/sink"
 	"trawl/internal/sink/elastic"
@@ -21,7 +22,7 @@ func (a *app) realWorld(opts client.Options) world {
 	return world{
 		temporal: func(ctx context.Context) (temporalServer, error) { return dialTemporal(ctx, opts) },
 		store: func(ctx context.Context) (store, error) {
-			return openStore(ctx, a.set.KafkaBrokers, a.set.TopicPrefix)
+			return openStore(ctx, kafkaConfig(a.set), a.set.TopicPrefix)
 		},
 		sink:  a.realSink,
 		now:   time.Now,
@@ -38,7 +39,21 @@ func (a *app) realSink(kind string) (sink.Admin, error) {
 		if a.set.ElasticURL == "" {
 			return nil, fail(exitUsage, "the crawl is in Elasticsearch: set %s to its address", settings.ElasticURL)
 		}
-		return elastic.New(elastic.Config{URL: a.set.ElasticURL.Reveal(), Timeout: searchTime})
+		return elastic.New(elasticConfig(a.set))
 	}
 	return nil, fail(exitUsage, "the crawl has the sink %q: there is nothing to search", kind)
+}
+
+func kafkaConfig(s settings.Settings) kafkalog.Config {
+	return kafkalog.Config{
+		Brokers: s.KafkaBrokers, ClientID: "trawl-starter", TLS: s.KafkaTLS.Config(),
+		Login: kafkalog.Login{Mechanism: s.KafkaSASL, Username: s.KafkaUsername, Password: s.KafkaPassword.Reveal()},
+	}
+}
+
+func elasticConfig(s settings.Settings) elastic.Config {
+	return elastic.Config{
+		URL: s.ElasticURL.Reveal(), TLS: s.ElasticTLS.Config(), Username: s.ElasticUsername,
+		Password: s.ElasticPassword.Reveal(), APIKey: s.ElasticAPIKey.Reveal(), Timeout: searchTime,
+	}
 }

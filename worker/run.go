@@ -81,7 +81,7 @@ func serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	klog, err := kafkalog.Open(kafkalog.Config{Brokers: conf.KafkaBrokers, ClientID: "trawl-worker"})
+	klog, err := kafkalog.Open(kafkaConfig(conf))
 	if err != nil {
 		return err
 	}
@@ -121,10 +121,24 @@ func newLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, o))
 }
 
+func kafkaConfig(s settings.Settings) kafkalog.Config {
+	return kafkalog.Config{
+		Brokers: s.KafkaBrokers, ClientID: "trawl-worker", TLS: s.KafkaTLS.Config(),
+		Login: kafkalog.Login{Mechanism: s.KafkaSASL, Username: s.KafkaUsername, Password: s.KafkaPassword.Reveal()},
+	}
+}
+
+func elasticConfig(s settings.Settings) elastic.Config {
+	return elastic.Config{
+		URL: s.ElasticURL.Reveal(), TLS: s.ElasticTLS.Config(), Username: s.ElasticUsername,
+		Password: s.ElasticPassword.Reveal(), APIKey: s.ElasticAPIKey.Reveal(),
+	}
+}
+
 // sinks opens the admin of each kind once.
 func sinks(conf settings.Settings) func(kind string) (sink.Admin, error) {
 	overElastic := sync.OnceValues(func() (sink.Admin, error) {
-		return elastic.New(elastic.Config{URL: conf.ElasticURL.Reveal()})
+		return elastic.New(elasticConfig(conf))
 	})
 	return func(kind string) (sink.Admin, error) {
 		switch kind {

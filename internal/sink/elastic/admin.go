@@ -31,6 +31,8 @@ type Config struct {
 	// URL of the cluster, http or https; more after commas. User and password
 	// may stand in it; they are never printed.
 	URL string
+	// Username and Password win over those in the URL; empty: none.
+	Username, Password string
 	// APIKey, base64 of id:key; empty: none.
 	APIKey string
 	// TLS of https; nil means the system's CAs.
@@ -86,6 +88,9 @@ func New(cfg Config) (*Admin, error) {
 	urls, user, password, err := parseURLs(cfg.URL)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Username != "" {
+		user, password = cfg.Username, cfg.Password
 	}
 	hc := httpClient(cfg)
 	options := []elastic.ClientOptionFunc{

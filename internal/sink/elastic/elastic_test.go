@@ -2,8 +2,13 @@ package elastic_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +92,8 @@ func TestRequestErrors(t *testing.T) {
 		"json 429":   {429, "7", `{"status":429,"error":{"type":"es_rejected_execution_exception","reason":"full"}}`, sink.RequestError{Status: 429, RetryAfter: 7 * time.Second, Type: "es_rejected_execution_exception", Reason: "full"}, false},
 		"html 502":   {502, "", "<html>bad gateway</html>", sink.RequestError{Status: 502}, false},
 		"empty 413":  {413, "", "", sink.RequestError{Status: 413}, false},
-		"401":        {401, "", `{"error":{"type":"security_exception","reason":"missing"},"status":401}`, sink.RequestError{Status: 401, Type: "security_exception", Reason: "missing"}, false},
+		"401":        {401, "", `{"error":{"type":"security_exception","reason":"missing"},"status":401}`, sink.RequestError{Status: 401, Type: "security_exception", Reason: "missing: check TRAWL_ELASTIC_USERNAME and its password, or TRAWL_ELASTIC_API_KEY"}, false},
+		"bare 403":   {403, "", "", sink.RequestError{Status: 403, Reason: "check the rights of the user of TRAWL_ELASTIC_USERNAME or TRAWL_ELASTIC_API_KEY, and blocks of the index"}, false},
 		"text error": {500, "nonsense", `{"error":"plain text","status":500}`, sink.RequestError{Status: 500}, false},
 		"redirect":   {302, "", "", sink.RequestError{Status: 302}, false},
 		"html 200":   {200, "", "<html>welcome</html>", sink.RequestError{}, true},
@@ -253,6 +259,49 @@ func TestCredentials(t *testing.T) {
 	k := admin(t, keyed.URL(), func(c *elastic.Config) { c.APIKey = "abc" })
 	if err := k.Prepare(t.Context(), "crawl", index, false); err != nil || seen != "ApiKey abc" {
 		t.Fatalf("%v, saw %q", err, seen)
+	}
+}
+
+// A server over TLS with a login: the right credentials pass, all others are
+// refused with what to check, and the password is in no error.
+func TestSecurity(t *testing.T) {
+	inner := estest.New()
+	defer inner.Close()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if user != "ich" || password != "geheim" {
+			if r.Header.Get("Authorization") != "ApiKey c2NobMO8c3NlbA==" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	trust := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	for name, c := range map[string]struct {
+		edit func(*elastic.Config)
+		want string
+	}{
+		"login":   {func(c *elastic.Config) { c.TLS, c.Username, c.Password = trust, "ich", "geheim" }, ""},
+		"api key": {func(c *elastic.Config) { c.TLS, c.APIKey = trust, "c2NobMO8c3NlbA==" }, ""},
+		"in url": {func(c *elastic.Config) {
+			c.TLS, c.URL = trust, strings.Replace(s.URL, "https://", "https://ich:geheim@", 1)
+		}, ""},
+		"wrong":    {func(c *elastic.Config) { c.TLS, c.Username, c.Password = trust, "ich", "geheim2" }, "check TRAWL_ELASTIC_USERNAME"},
+		"nobody":   {func(c *elastic.Config) { c.TLS = trust }, "check TRAWL_ELASTIC_USERNAME"},
+		"no CA":    {func(c *elastic.Config) { c.Username, c.Password = "ich", "geheim" }, "check TRAWL_ELASTIC_TLS_CA_FILE"},
+		"no TLS":   {func(c *elastic.Config) { c.URL = strings.Replace(s.URL, "https", "http", 1) }, "status 400"},
+		"only URL": {func(c *elastic.Config) { c.URL = strings.Replace(s.URL, "https://", "https://ich:geheim2@", 1) }, "check TRAWL_ELASTIC_TLS_CA_FILE"},
+	} {
+		a := admin(t, s.URL, c.edit)
+		err := a.Prepare(t.Context(), "crawl", index, true)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "geheim")) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 

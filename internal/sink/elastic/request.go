@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +53,12 @@ func translate(res *elastic.Response, err error) error {
 		if e.Details != nil {
 			out.Type, out.Reason = e.Details.Type, sink.CutReason(e.Details.Reason)
 		}
+		switch e.Status {
+		case http.StatusUnauthorized:
+			out.Reason = sink.CutReason(join(out.Reason, "check TRAWL_ELASTIC_USERNAME and its password, or TRAWL_ELASTIC_API_KEY"))
+		case http.StatusForbidden:
+			out.Reason = sink.CutReason(join(out.Reason, "check the rights of the user of TRAWL_ELASTIC_USERNAME or TRAWL_ELASTIC_API_KEY, and blocks of the index"))
+		}
 		if res != nil {
 			out.RetryAfter = retryAfter(res.Header)
 		}
@@ -63,7 +70,17 @@ func translate(res *elastic.Response, err error) error {
 	if unreachable(err) {
 		return &sink.UnavailableError{Err: err}
 	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("we do not trust the server's certificate: check TRAWL_ELASTIC_TLS_CA_FILE, and that it bears the names in TRAWL_ELASTIC_URL: %w", err)
+	}
 	return err
+}
+
+func join(reason, check string) string {
+	if reason == "" {
+		return check
+	}
+	return reason + ": " + check
 }
 
 // unreachable: nothing of the request arrived.
