@@ -44,8 +44,8 @@ type Scanner struct {
 	attrs   [16]attr // the first of the tag
 	n       int      // how many
 	rest    int      // where the others begin; 0: there are none
-	visited int      // how many of attrs the caller has had
-	attr    attr     // that NextAttr went to
+	visited int      // how many of attrs the caller has had; more: it has attr
+	attr    attr     // one of the others
 
 	scratch []byte // what had to be changed since the last Next
 }

@@ -59,16 +59,17 @@ func (s *Scanner) tag(i int) bool {
 	s.to, s.folds = i, seen&folds != 0
 	s.n, s.rest, s.visited = 0, 0, 0
 	for {
-		var a attr
-		var more bool
-		start := i
-		if a, i, more = s.attribute(i); !more {
+		a := &s.attr
+		if s.n < len(s.attrs) {
+			a = &s.attrs[s.n]
+		}
+		start, more := i, false
+		if i, more = s.attribute(i, a); !more {
 			s.pos = i
 			return i > start && src[i-1] == '>'
 		}
 		switch {
 		case s.n < len(s.attrs):
-			s.attrs[s.n] = a
 			s.n++
 		case s.rest == 0:
 			s.rest = start
@@ -79,21 +80,21 @@ func (s *Scanner) tag(i int) bool {
 // attribute reads one attribute at i or later, and gives where it ends. If the
 // tag ends first, more is false, and end is behind its greater-than sign, or the
 // end of the text, which may break off the tag anywhere.
-func (s *Scanner) attribute(i int) (a attr, end int, more bool) {
+func (s *Scanner) attribute(i int, a *attr) (end int, more bool) {
 	src := s.src
 	for s.closed = false; ; i++ {
 		if i = skipSpace(src, i); i == len(src) {
-			return a, i, false
+			return i, false
 		}
 		if src[i] == '>' {
-			return a, i + 1, false
+			return i + 1, false
 		}
 		if src[i] != '/' {
 			break
 		}
 		if i+1 < len(src) && src[i+1] == '>' {
 			s.closed = true
-			return a, i + 2, false
+			return i + 2, false
 		}
 	}
 	a.key = i
@@ -103,10 +104,10 @@ func (s *Scanner) attribute(i int) (a attr, end int, more bool) {
 	}
 	a.keyEnd, a.val, a.valEnd, a.folds = i, i, i, seen&folds != 0
 	if i = skipSpace(src, i); i == len(src) || src[i] != '=' {
-		return a, i, true
+		return i, true
 	}
 	a.val, a.valEnd, i = value(src, skipSpace(src, i+1))
-	return a, i, true
+	return i, true
 }
 
 // value reads the value that begins at i, and gives where what follows begins.
@@ -140,7 +141,6 @@ func skipSpace(src []byte, i int) int {
 // attribute may come twice: the first counts.
 func (s *Scanner) NextAttr() bool {
 	if s.visited < s.n {
-		s.attr = s.attrs[s.visited]
 		s.visited++
 		return true
 	}
@@ -148,19 +148,33 @@ func (s *Scanner) NextAttr() bool {
 		return false
 	}
 	closed, more := s.closed, false
-	if s.attr, s.rest, more = s.attribute(s.rest); !more {
+	if s.rest, more = s.attribute(s.rest, &s.attr); !more {
 		s.rest = 0
 	}
-	s.closed = closed
+	s.visited, s.closed = len(s.attrs)+1, closed
 	return more
 }
 
 // Key is the name of the attribute, in lower case.
-func (s *Scanner) Key() []byte { return s.lower(s.src[s.attr.key:s.attr.keyEnd], s.attr.folds) }
+func (s *Scanner) Key() []byte {
+	a := s.current()
+	return s.lower(s.src[a.key:a.keyEnd], a.folds)
+}
 
 // Value is the value of the attribute, its character references resolved; empty,
 // not nil, if it has none.
-func (s *Scanner) Value() []byte { return s.plain(s.src[s.attr.val:s.attr.valEnd], attrValue) }
+func (s *Scanner) Value() []byte {
+	a := s.current()
+	return s.plain(s.src[a.val:a.valEnd], attrValue)
+}
+
+// current is the attribute that NextAttr went to.
+func (s *Scanner) current() *attr {
+	if s.visited > len(s.attrs) {
+		return &s.attr
+	}
+	return &s.attrs[s.visited-1]
+}
 
 // lower gives a name as it is compared: in lower case, U+FFFD for NUL.
 func (s *Scanner) lower(name []byte, folds bool) []byte {
