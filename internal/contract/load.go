@@ -68,8 +68,9 @@ type LoadInput struct {
 	Partition int           `json:"partition"`
 	Position  int64         `json:"position"` // -1: none yet: earliest, or the start of the spec of a load
 	TimeBox   time.Duration `json:"time_box"`
-	IdleWait  time.Duration `json:"idle_wait"` // return when nothing came for so long
-	Until     int64         `json:"until"`     // end of the drain; -1: none
+	IdleWait  time.Duration `json:"idle_wait"`     // return when nothing came for so long
+	Until     int64         `json:"until"`         // end of the drain; -1: none
+	End       int64         `json:"end,omitempty"` // of the log, last seen
 	Retry     RetryState    `json:"retry"`
 	// Ledger of everything before Position, for the copy in the group.
 	Ledger Ledger `json:"ledger"`
@@ -102,6 +103,8 @@ type RetryState struct {
 	// it or send it to the errors topic.
 	Alone  bool  `json:"alone,omitempty"`
 	Offset int64 `json:"offset,omitempty"`
+	// Through: a stored batch of offsets up to this one cannot be read.
+	Through int64 `json:"through,omitempty"`
 	// Halved is how many times batches are halved, because larger ones were too
 	// much for the sink. It outlives the retries.
 	Halved int `json:"halved,omitempty"`

@@ -59,7 +59,7 @@ func (s *slice) extract() {
 	if b == nil { // the slice ended while waiting
 		return
 	}
-	if s.vanished && b.high >= 0 && b.high < s.in.End {
+	if s.vanished && b.high >= 0 && b.high < s.seen() {
 		s.madeAgain()
 		return
 	}
@@ -188,7 +188,7 @@ func (s *slice) back(first, end int64, class Class, text string) {
 	if s.ledger.Offsets > 0 {
 		s.over = true
 		if s.vanished {
-			class, s.end = TopicNotFound, s.in.End
+			class, s.end = TopicNotFound, s.seen()
 		}
 		s.retry = contract.RetryState{
 			State: s.state.String(), Class: int(class), Attempts: 1, NextTry: s.m.cfg.Now(), Error: cutText(text), Halved: s.retry.Halved,

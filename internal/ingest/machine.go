@@ -85,6 +85,10 @@ type Config struct {
 	Resends    int           // of items that the sink was too busy for: 5
 	Grace      time.Duration // beyond the time box for a batch in hand, then it is given up: 1 min
 
+	// Settle ends a slice that had no position as soon as it has one, so that
+	// where a loader began is kept before anything depends on it.
+	Settle bool
+
 	// TransformLimit bounds one call of the transform; beyond it the record
 	// fails and the call is left behind. 0: the transform is trusted to end,
 	// and records are not copied.

@@ -47,7 +47,9 @@ type slice struct {
 	end      int64
 	ledger   contract.Ledger
 	retry    contract.RetryState
-	good     int // batches loaded without trouble since the last
+	good     int       // batches loaded without trouble since the last
+	due      time.Time // when the rate allows the next batch
+	vanished bool      // the topic was not there: it may be another one now
 
 	batch *batch // in hand, from transform to the position
 	// stated are offsets beyond the position whose failure the errors topic has
@@ -82,6 +84,7 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 		start: in.Position, position: in.Position, end: -1, retry: in.Retry, stated: map[int64]bool{},
 	}
 	s.retry.NextTry = time.Time{}
+	s.vanished = in.Retry.Attempts > 0 && in.Retry.Class == int(TopicNotFound)
 	end := s.deadline.Add(m.cfg.Grace)
 	if d, ok := ctx.Deadline(); ok && d.Add(-lastCall).Before(end) {
 		end = d.Add(-lastCall)
@@ -95,6 +98,7 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 	}
 	return contract.LoadResult{
 		Start: s.start, Position: s.position, End: s.end, Ledger: s.ledger, State: s.state.String(), Retry: s.retry,
+		Resume: s.resume(),
 	}, nil
 }
 
@@ -158,6 +162,7 @@ func (s *slice) on(e Event) {
 func (s *slice) advance() {
 	s.position = s.batch.next
 	s.ledger = s.ledger.Add(s.batch.ledger)
+	s.pace(s.batch.ledger.Offsets - s.batch.ledger.Compacted)
 	s.batch = nil
 	clear(s.stated)
 	if s.good++; s.good >= growAfter && s.retry.Halved > 0 {
@@ -178,6 +183,8 @@ func (s *slice) fail(err error) {
 	}
 	class, why := Classify(s.state, err)
 	text := fmt.Sprintf("%s (%s)", err, why)
+	s.vanished = s.vanished || class == TopicNotFound && s.state == Extract
+	defer s.point(s.state, err)
 	step := StepOf(s.state, Event(class))
 	switch step.Do {
 	case Retry:
