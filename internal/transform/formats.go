@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"trawl/internal/ingest"
 	"trawl/internal/sink"
@@ -123,26 +124,35 @@ func (f plain) place(r record, d *rawjson.Doc) (id, index string, err error) {
 	if id, err = f.naming.id(r, d); err != nil || f.suffix == "" {
 		return id, f.index, err
 	}
-	t, err := r.Time, error(nil)
-	switch {
-	case f.field == "":
-		if t, err = r.timestamp(); err != nil {
-			return "", "", err
-		}
-		if t, err = when.Bounded(t); err != nil {
-			return "", "", fail(ingest.InvalidEvent, "Kafka's timestamp of the record: %w", err)
-		}
-	default:
-		raw := d.Find(f.field)
-		if raw == nil {
-			return "", "", fail(ingest.InvalidEvent, "%s is missing, so the document has no index", f.what)
-		}
-		if t, err = f.parse(raw); err != nil {
-			return "", "", fail(ingest.InvalidEvent, "%s: %w", f.what, err)
-		}
+	t, err := f.time(r, d)
+	if err != nil {
+		return "", "", err
 	}
 	var room [sink.MaxIndex]byte
 	return id, string(t.AppendFormat(append(room[:0], f.index...), f.suffix)), nil
+}
+
+// time is the one that the index is named by, in UTC.
+func (f plain) time(r record, d *rawjson.Doc) (time.Time, error) {
+	if f.field == "" {
+		t, err := r.timestamp()
+		if err != nil {
+			return t, err
+		}
+		if t, err = when.Bounded(t); err != nil {
+			return t, fail(ingest.InvalidEvent, "Kafka's timestamp of the record: %w", err)
+		}
+		return t, nil
+	}
+	raw := d.Find(f.field)
+	if raw == nil {
+		return time.Time{}, fail(ingest.InvalidEvent, "%s is missing, so the document has no index", f.what)
+	}
+	t, err := f.parse(raw)
+	if err != nil {
+		return t, fail(ingest.InvalidEvent, "%s: %w", f.what, err)
+	}
+	return t, nil
 }
 
 func (f plain) removed(r record) (id, index string, ok bool, err error) {

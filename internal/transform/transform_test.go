@@ -239,6 +239,24 @@ func TestBadSources(t *testing.T) {
 	}
 }
 
+// What docs/formats.md shows is what it says.
+func TestManual(t *testing.T) {
+	const src = `{"where":"status < 500 and not (path startsWith \"/health\")","fields":[{"rename":{"from":"user.id","to":"user_id"}},` +
+		`{"drop":["password","user"]},{"set":{"field":"source","value":"web"}},{"copy":{"from":"message","to":"original"}},` +
+		`{"date":{"field":"time","format":"iso8601","to":"@timestamp"}},{"cast":{"field":"status","type":"int"}},{"expr":{"field":"slow","expression":"took_ms > 500"}}]}`
+	const value = `{"status":200,"path":"/a","user":{"id":1},"message":"m","time":"2015-08-25T14:03:17.5+02:00","took_ms":501}`
+	const want = `{"status":200,"path":"/a","message":"m","time":"2015-08-25T14:03:17.5+02:00","took_ms":501,"user_id":1,"source":"web","original":"m","@timestamp":"2015-08-25T12:03:17.5Z","slow":true}`
+	if op, ok, err := run(t, src, rec("", value)); err != nil || !ok || string(op.Doc) != want {
+		t.Errorf("%s, %t, %v", op.Doc, ok, err)
+	}
+	if _, ok, err := run(t, src, rec("", `{"status":200,"path":"/health/x"}`)); err != nil || ok {
+		t.Errorf("/health: %t, %v", ok, err)
+	}
+	if op, ok, err := run(t, `{"where":"(price ?? 0) > 10"}`, rec("", `{}`)); err != nil || ok {
+		t.Errorf("no price: %s, %t, %v", op.Doc, ok, err)
+	}
+}
+
 func TestDataStream(t *testing.T) {
 	f := transform.DataStream(newFunc(t, `{"id":"key"}`))
 	if op, ok, err := f(rec("k", `{}`), "events", 3); !ok || err != nil || !op.Create || op.ID != "k" {

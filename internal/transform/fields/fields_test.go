@@ -256,8 +256,10 @@ func TestDigitsAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?`).Draw(t, "number")
 		e, err := fields.New([]spec.FieldOp{
-			{Rename: &spec.MoveOp{From: "n", To: "o.p"}}, {Copy: &spec.MoveOp{From: "o.p", To: "q"}},
-			{Expr: &spec.ExprOp{Field: "r", Expression: "q"}}, {Expr: &spec.ExprOp{Field: "s", Expression: "[q][0]"}},
+			{Rename: &spec.MoveOp{From: "n", To: "o.p"}},
+			{Copy: &spec.MoveOp{From: "o.p", To: "q"}},
+			{Expr: &spec.ExprOp{Field: "r", Expression: "q"}},
+			{Expr: &spec.ExprOp{Field: "s", Expression: "[q][0]"}},
 		})
 		if err != nil {
 			t.Fatal(err)

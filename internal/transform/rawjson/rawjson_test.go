@@ -246,7 +246,7 @@ func TestPaths(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"a.b": "1", "a.c.d": "2", "a.x": "4", "a.e.f": "5", "a.e": `{"f":5}`, "n": `"s"`, `q".b`: "7", "o": "{}",
-		"a.y": "", "n.b": "", "l.b": "", "l.0": "", "b": "", "a.b.c": "", "o.x": "", "a.e.f.g": "",
+		"": "", "a.y": "", "n.b": "", "l.b": "", "l.0": "", "b": "", "a.b.c": "", "o.x": "", "a.e.f.g": "",
 	} {
 		if got := d.Find(path); string(got) != want {
 			t.Errorf("find %s: %q, want %q", path, got, want)

@@ -48,7 +48,7 @@ func after(path string, n int) string {
 
 // matches is how much of path a name is, -1 if it is not its beginning.
 func matches(name []byte, path string) int {
-	if len(name) > 0 && name[0] != '\\' && name[0] != path[0] {
+	if len(name) > 0 && path != "" && name[0] != '\\' && name[0] != path[0] {
 		return -1 // most names, at once
 	}
 	if bytes.IndexByte(name, '\\') >= 0 {
