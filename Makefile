@@ -86,13 +86,33 @@ size: build ## Refuse a worker or starter of 40 MB or more
 		if [ $$n -ge $(MAX_BINARY) ]; then echo "$$f is too large: the limit is $(MAX_BINARY) bytes"; exit 1; fi; \
 	done
 
-PAGES ?= 20000
-ROUNDS ?= 3
+WEB ?=
+PAGES ?= 0
+ROUNDS ?= 0
 CONTENDERS ?=
+REAL ?=
+BENCH := bin/bench -bin bin -web '$(WEB)' -pages $(PAGES) -rounds $(ROUNDS)
 
 .PHONY: bench
-bench: build build-dev build-bench ## Measure trawl beside other crawlers (PAGES, ROUNDS, CONTENDERS=a,b)
-	bin/bench -bin bin -pages $(PAGES) -rounds $(ROUNDS) -only '$(CONTENDERS)' -json dist/bench.json
+bench: build build-dev build-bench ## Measure trawl beside other crawlers (WEB, PAGES, ROUNDS, CONTENDERS=a,b, REAL=1)
+	$(BENCH) -only '$(CONTENDERS)' $(if $(REAL),-also trawl-kafka-real-1w) -json dist/bench.json
+
+PEERS := dist/peers
+PEER_CONTENDERS := raw-store,trawl-kafka-1w,spider-memory,spider,scrapy-jobdir
+
+.PHONY: bench-peers
+bench-peers: build build-dev build-bench peers ## Measure trawl beside Scrapy and the spider crate; needs Python, Rust, minutes
+	$(BENCH) -peers $(PEERS) -only '$(or $(CONTENDERS),$(PEER_CONTENDERS))' -json dist/bench-peers.json
+
+.PHONY: peers
+peers: ## Install Scrapy and build the spider crate into dist/peers
+	test -x $(PEERS)/scrapy/bin/pip || python3 -m venv $(PEERS)/scrapy
+	$(PEERS)/scrapy/bin/pip install -q --disable-pip-version-check -r bench/peers/scrapy/requirements.txt
+	cargo build --release --locked --manifest-path bench/peers/spider/Cargo.toml --target-dir $(PEERS)/spider
+
+.PHONY: profile
+profile: build build-dev build-bench ## Profiles of the worker during a crawl of the bench's site, into dist/profile (WEB, PAGES)
+	bin/bench -bin bin -web '$(WEB)' -pages $(if $(filter 0,$(PAGES)),40000,$(PAGES)) -profile dist/profile
 
 .PHONY: build-bench
 build-bench: ## Build the site server, the contenders and the benchmark

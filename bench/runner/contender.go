@@ -1,125 +1,143 @@
 package runner
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"time"
+	"strings"
 )
 
-// Contender is one way to crawl the site.
+// Contender is one way to crawl a site.
 type Contender struct {
-	Name    string   `json:"name"`
-	Command []string `json:"command"` // URL stands for the root of the site, DIR for a fresh directory
+	Name string `json:"name"`
+	Web  string `json:"web"` // name of the site
+	// Command with {URL} for the root of the site, {DIR} for a fresh directory
+	// and {SPEC} for a spec file that names the hosts of the site.
+	Command []string `json:"command"`
+	Env     []string `json:"env,omitempty"` // with the same words
 	// Differs are the settings of the command that are not the program's
 	// defaults, for a person to judge whether the comparison is fair.
 	Differs []string `json:"differs"`
-	Workers int      `json:"workers,omitempty"` // of trawl; 0: not trawl
-	Stores  bool     `json:"stores"`            // keeps every page
+	Workers int      `json:"workers,omitempty"`    // of trawl; 0: not trawl
+	Real    bool     `json:"real_kafka,omitempty"` // trawl on the broker of the Maven jars
+	Stores  bool     `json:"stores"`               // keeps every page
 }
 
-// Names that ratios refer to.
+// Names that webs and goals refer to.
 const (
-	RawStores   = "raw-store"
-	CollyStores = "colly-store"
+	RawStores    = "raw-store"
+	CollyStores  = "colly-store"
+	trawl1       = "trawl-kafka-1w"
+	trawlSQLite  = "trawl-kafka+sqlite-1w"
+	trawlHosts   = "trawl-kafka-1w-hosts"
+	trawlFifty   = "trawl-kafka-1w-fifty"
+	trawlReal    = "trawl-kafka-real-1w"
+	scrapyDir    = "scrapy-jobdir"
+	spiderMemory = "spider-memory"
+	spiderDisk   = "spider"
 )
 
-// Contenders that this repository holds; bin is the directory of the programs.
-func Contenders(bin string) []Contender {
-	own := filepath.Join(bin, "contender")
-	list := []Contender{
-		{Name: RawStores, Command: []string{own, "-store", "DIR", "raw", "URL"}, Differs: []string{"-store: every page becomes a file"}, Stores: true},
-		{Name: "raw", Command: []string{own, "raw", "URL"}},
-		{Name: CollyStores, Command: []string{own, "-store", "DIR", "colly", "URL"}, Differs: []string{"-store: every page becomes a file"}, Stores: true},
-		{Name: "colly", Command: []string{own, "colly", "URL"}},
+const (
+	keeps  = "-store: every page becomes a file"
+	within = "127.1.0.0/16" // the addresses of all hosts of the site
+)
+
+// Contenders that there are for a web; bin is the directory of the programs,
+// peers that of the peers.
+func Contenders(bin, peers string, w Web) []Contender {
+	var list []Contender
+	if w.polite == 0 { // the others know no politeness
+		list = append(list, alone(bin, w, RawStores, "raw", true), alone(bin, w, "raw", "raw", false),
+			alone(bin, w, CollyStores, "colly", true), alone(bin, w, "colly", "colly", false))
 	}
-	for _, n := range []int{1, 2} {
-		list = append(list, trawl(bin, n, "none"))
+	for _, n := range []int{1, 2, 4} {
+		list = append(list, trawl(bin, w, "trawl-kafka-"+strconv.Itoa(n)+"w", n, "none"))
 	}
-	return append(list, trawl(bin, 1, "sqlite"))
+	real := trawl(bin, w, trawlReal, 1, "none")
+	real.Real = true
+	list = append(list, trawl(bin, w, trawlSQLite, 1, "sqlite"), real)
+	if w.Name == busy {
+		// The same on two other webs, because goals compare the two.
+		for _, on := range [][2]string{{trawlHosts, hosts}, {trawlFifty, fifty}} {
+			other, _ := findWeb(on[1]) // it is in the table
+			list = append(list, trawl(bin, other, on[0], 1, "none"))
+		}
+	}
+	return append(list, peerList(peers, w)...)
+}
+
+// alone is a contender of this repository that is one process.
+func alone(bin string, w Web, name, how string, stores bool) Contender {
+	c := Contender{Name: name, Web: w.Name, Command: []string{filepath.Join(bin, "contender")}, Stores: stores}
+	if stores {
+		c.Command = append(c.Command, "-store", "{DIR}")
+		c.Differs = append(c.Differs, keeps)
+	}
+	if w.Hosts > 1 {
+		c.Command = append(c.Command, "-net", within)
+		c.Differs = append(c.Differs, "-net: all hosts of the site")
+	}
+	c.Command = append(c.Command, how, "{URL}")
+	return c
 }
 
 // crawlName of trawl's crawl; the stack is fresh, so it is always the same.
 const crawlName = "bench"
 
-func trawl(bin string, workers int, sink string) Contender {
-	flags := []string{"--delay", "0", "--allow-network", "127.0.0.0/8"}
-	differs := []string{"--delay 0", "--allow-network 127.0.0.0/8 (the site is on this machine)", "--name and --json (for the measurement)"}
-	into := "kafka"
-	if sink == "none" {
-		flags = append(flags, "--sink", "none")
-		differs = append(differs, "--sink none (pages go to Kafka only)")
-	} else {
-		into += "+" + sink
+func trawl(bin string, w Web, name string, workers int, sink string) Contender {
+	c := Contender{Name: name, Web: w.Name, Workers: workers, Stores: true}
+	c.Command = []string{filepath.Join(bin, "starter"), "crawl", "{URL}", "--name", crawlName, "--json", "--allow-network", "127.0.0.0/8"}
+	c.Differs = []string{"--name and --json (for the measurement)", "--allow-network 127.0.0.0/8 (the site is on this machine)"}
+	flag := func(why string, words ...string) {
+		c.Command = append(c.Command, words...)
+		c.Differs = append(c.Differs, strings.Join(words, " ")+why)
 	}
-	command := append([]string{filepath.Join(bin, "starter"), "crawl", "URL", "--name", crawlName, "--json"}, flags...)
-	return Contender{Name: "trawl-" + into + "-" + strconv.Itoa(workers) + "w", Command: command, Differs: differs, Workers: workers, Stores: true}
+	if w.polite == 0 {
+		flag("", "--delay", "0")
+	}
+	if w.Hosts > 1 {
+		flag(" (names all hosts of the site)", "-f", "{SPEC}")
+	}
+	if sink == "none" {
+		flag(" (pages go to Kafka only)", "--sink", "none")
+	}
+	return c
 }
 
-// argv is the command with its placeholders filled in.
-func (c Contender) argv(root, dir string) []string {
-	out := make([]string, len(c.Command))
-	for i, a := range c.Command {
-		switch a {
-		case "URL":
-			a = root
-		case "DIR":
-			a = dir
+// names of contenders, for a person.
+func names(list []Contender) string {
+	all := make([]string, len(list))
+	for i, x := range list {
+		all[i] = x.Name
+	}
+	return strings.Join(all, ", ")
+}
+
+// choose the contenders with these names, in this order.
+func choose(list []Contender, wanted []string) ([]Contender, error) {
+	var out []Contender
+	for _, name := range wanted {
+		i := slices.IndexFunc(list, func(x Contender) bool { return x.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no contender %q for this web: want some of %s", name, names(list))
 		}
-		out[i] = a
+		if slices.ContainsFunc(out, func(x Contender) bool { return x.Name == name }) {
+			return nil, fmt.Errorf("contender %q is named twice", name)
+		}
+		out = append(out, list[i])
+	}
+	return out, nil
+}
+
+// place is what stands for the words of a command.
+type place struct{ root, dir, spec string }
+
+func (p place) fill(words []string) []string {
+	r := strings.NewReplacer("{URL}", p.root, "{DIR}", p.dir, "{SPEC}", p.spec)
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = r.Replace(w)
 	}
 	return out
-}
-
-// measured is what a run cost, whatever the site says of it.
-type measured struct {
-	wall       time.Duration
-	cpu        time.Duration // of all processes that the contender needs
-	peakBytes  int64
-	kept       int64 // pages; -1: keeps nothing
-	activities int64
-	history    int64 // bytes
-	kafka      int64 // bytes
-}
-
-// runAlone runs a contender that is one process.
-func (c Contender) runAlone(ctx context.Context, root, dir string) (m measured, err error) {
-	m.kept = -1
-	p, took, high, err := watch(ctx, program{name: c.Name, argv: c.argv(root, dir)}, nil)
-	if err != nil {
-		return m, err
-	}
-	m.wall, m.peakBytes = took, high
-	m.cpu = p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
-	if c.Stores {
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			return m, err
-		}
-		m.kept = int64(len(files))
-	}
-	return m, p.wait()
-}
-
-// watch starts a program and answers when it has ended: how long it took, and
-// the peak of its memory together with that of others that it needs.
-func watch(ctx context.Context, g program, others []*process) (p *process, took time.Duration, high int64, err error) {
-	began := time.Now()
-	if p, err = g.start(ctx); err != nil {
-		return nil, 0, 0, err
-	}
-	sampling, stop := context.WithCancel(ctx)
-	defer stop()
-	highest := make(chan int64)
-	go func() { highest <- peak(sampling, append([]*process{p}, others...)) }()
-	<-p.done
-	took = time.Since(began)
-	stop()
-	high = <-highest
-	if ctx.Err() != nil {
-		err = fmt.Errorf("%s did not end in time: %w\n%s", g.name, context.Cause(ctx), p.said())
-	}
-	return p, took, high, err
 }

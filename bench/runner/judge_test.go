@@ -70,12 +70,11 @@ func fakeSite(t *testing.T, l SiteLog) site {
 	return site{Root: "http://site.invalid/", Control: s.URL, client: client}
 }
 
-// report of one contender that does nothing, on a site that saw what l says.
-func report(t *testing.T, l SiteLog, command ...string) *Report {
+// report of one contender on a site that saw what l says.
+func report(t *testing.T, l SiteLog, x Contender) *Report {
 	t.Helper()
-	x := Contender{Name: "fake", Command: command}
-	c := Config{Dir: t.TempDir(), Limit: time.Minute, Log: io.Discard}
-	run, err := c.one(t.Context(), x, fakeSite(t, l))
+	b := &bench{Config: Config{Dir: t.TempDir(), Log: io.Discard}, web: Web{limit: time.Minute}, sites: map[string]site{"": fakeSite(t, l)}}
+	run, err := b.one(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +108,7 @@ func TestWrongContendersAreReported(t *testing.T) {
 		"absent":  {good(), []string{"/nonexistent/program"}, "make build"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := report(t, c.log, c.command...)
+			r := report(t, c.log, Contender{Name: "fake", Command: c.command})
 			got := text(t, r)
 			if wrong := c.want != ""; wrong != strings.Contains(got, "WRONG: fake, round") || wrong != (len(r.Medians[0].Wrong) > 0) || !strings.Contains(got, c.want) {
 				t.Errorf("want %q in the report:\n%s", c.want, got)
@@ -118,10 +117,31 @@ func TestWrongContendersAreReported(t *testing.T) {
 	}
 }
 
+// TestEveryContenderIsJudged: whatever a contender is called, a page that it
+// skips or fetches twice makes it wrong.
+func TestEveryContenderIsJudged(t *testing.T) {
+	skips, repeats := good(), good()
+	skips.Distinct, skips.Pages, skips.Missing = 9, 9, []string{"http://x/p/7"}
+	repeats.Pages, repeats.Duplicates = 11, 1
+	for _, w := range webs() {
+		for _, x := range Contenders("/bin", "/peers", w) {
+			for want, log := range map[string]SiteLog{"skipped 1 of 10": skips, "fetched 1 pages again": repeats} {
+				r := summarize(x, measured{kept: -1}, log, nil)
+				if !strings.Contains(strings.Join(r.Wrong, "; "), want) {
+					t.Errorf("%s on %s: wrong is %q, want %q", x.Name, w.Name, r.Wrong, want)
+				}
+			}
+			if r := summarize(x, measured{kept: -1}, good(), nil); len(r.Wrong) > 0 {
+				t.Errorf("%s on %s: wrong is %q, want nothing", x.Name, w.Name, r.Wrong)
+			}
+		}
+	}
+}
+
 func TestARunThatDoesNotEndIsWrong(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := Contender{Name: "slow", Command: []string{"/bin/sh", "-c", "exec cat /dev/zero >/dev/null"}}.runAlone(ctx, "", "")
+	_, err := Contender{Name: "slow", Command: []string{"/bin/sh", "-c", "exec cat /dev/zero >/dev/null"}}.runAlone(ctx, site{}, "")
 	if err == nil || !strings.Contains(err.Error(), "did not end in time") {
 		t.Errorf("error is %v", err)
 	}
@@ -130,8 +150,8 @@ func TestARunThatDoesNotEndIsWrong(t *testing.T) {
 func TestASiteThatDoesNotAnswerIsAnError(t *testing.T) {
 	s := fakeSite(t, good())
 	s.Control += "/elsewhere"
-	c := Config{Dir: t.TempDir(), Limit: time.Minute}
-	if _, err := c.one(t.Context(), Contender{Command: []string{"/bin/true"}}, s); err == nil || !strings.Contains(err.Error(), "404") {
+	b := &bench{Config: Config{Dir: t.TempDir()}, web: Web{limit: time.Minute}, sites: map[string]site{"": s}}
+	if _, err := b.one(t.Context(), Contender{Command: []string{"/bin/true"}}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("error is %v", err)
 	}
 }

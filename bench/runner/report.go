@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -18,12 +16,13 @@ type Report struct {
 	Go         string      `json:"go"`
 	Version    string      `json:"version"`     // of starter
 	Load       string      `json:"load_before"` // of the machine, over 1, 5 and 15 minutes
-	Site       []string    `json:"site"`        // command of the site server
+	Sites      []Web       `json:"sites"`
 	Rounds     int         `json:"rounds"`
 	Contenders []Contender `json:"contenders"`
 	Runs       []Run       `json:"runs"`
 	Medians    []Median    `json:"medians"`
 	Ratios     []Ratio     `json:"ratios"`
+	Goals      []Result    `json:"goals"`
 }
 
 // Spread of a number over the rounds.
@@ -42,7 +41,12 @@ type Median struct {
 	Duplicates int64         `json:"duplicates_most"`
 	CPU        Spread        `json:"cpu_seconds_per_1000_pages"`
 	PeakBytes  int64         `json:"peak_bytes_most"`
-	Stack      *StackNumbers `json:"stack,omitempty"` // medians
+	Seconds    float64       `json:"seconds"`
+	Stack      *StackNumbers `json:"stack,omitempty"`  // medians
+	Foreign    float64       `json:"foreign_cpu_most"` // share of the machine that others used
+	Disturbed  bool          `json:"disturbed"`        // in one round at least
+	Ideal      *Ideal        `json:"ideal,omitempty"`  // of the worst round
+	Heap       *Heap         `json:"heap,omitempty"`   // of the worst round
 	Wrong      []string      `json:"wrong,omitempty"`
 }
 
@@ -56,7 +60,7 @@ type Ratio struct {
 
 // Finish computes medians and ratios from the runs.
 func (r *Report) Finish() {
-	r.Medians, r.Ratios = nil, nil
+	r.Medians, r.Ratios, r.Goals = nil, nil, nil
 	for _, c := range r.Contenders {
 		r.Medians = append(r.Medians, median(c.Name, r.runsOf(c.Name)))
 	}
@@ -64,12 +68,21 @@ func (r *Report) Finish() {
 		if c.Workers == 0 {
 			continue
 		}
-		for _, to := range []string{RawStores, CollyStores} {
-			if ratio, ok := r.ratio(c.Name, to); ok {
+		for _, to := range r.Contenders {
+			if ratio, ok := r.ratio(c.Name, to.Name); ok && c.Name != to.Name && to.Stores && (to.Workers == 0 || to.Name == trawl1) {
 				r.Ratios = append(r.Ratios, ratio)
 			}
 		}
 	}
+	r.Goals = results(r)
+}
+
+// median of a contender; nil if it did not take part.
+func (r *Report) median(name string) *Median {
+	if i := slices.IndexFunc(r.Medians, func(m Median) bool { return m.Contender == name }); i >= 0 {
+		return &r.Medians[i]
+	}
+	return nil
 }
 
 func (r *Report) runsOf(name string) []Run {
@@ -84,8 +97,16 @@ func median(name string, runs []Run) Median {
 	}
 	m.Speed = spread(runs, func(x Run) float64 { return x.Speed })
 	m.CPU = spread(runs, func(x Run) float64 { return x.CPU })
+	m.Seconds = spread(runs, func(x Run) float64 { return x.Seconds }).Median
 	m.Distinct = runs[0].Distinct
 	for _, x := range runs {
+		m.Foreign, m.Disturbed = max(m.Foreign, x.Foreign), m.Disturbed || x.Disturbed
+		if x.Ideal != nil && (m.Ideal == nil || x.Ideal.Share < m.Ideal.Share) {
+			m.Ideal = x.Ideal
+		}
+		if x.Heap != nil && (m.Heap == nil || x.Heap.Farthest > m.Heap.Farthest) {
+			m.Heap = x.Heap
+		}
 		m.Distinct = min(m.Distinct, x.Distinct)
 		m.Duplicates = max(m.Duplicates, x.Dups)
 		m.PeakBytes = max(m.PeakBytes, x.PeakBytes)
@@ -118,14 +139,10 @@ func spread(runs []Run, of func(Run) float64) Spread {
 }
 
 func (r *Report) ratio(of, to string) (Ratio, bool) {
-	find := func(name string) int {
-		return slices.IndexFunc(r.Medians, func(m Median) bool { return m.Contender == name && m.Speed.Median > 0 && m.CPU.Median > 0 })
-	}
-	i, j := find(of), find(to)
-	if i < 0 || j < 0 {
+	a, b := r.median(of), r.median(to)
+	if a == nil || b == nil || a.Speed.Median <= 0 || a.CPU.Median <= 0 || b.Speed.Median <= 0 || b.CPU.Median <= 0 {
 		return Ratio{}, false
 	}
-	a, b := r.Medians[i], r.Medians[j]
 	return Ratio{Of: of, To: to, Speed: a.Speed.Median / b.Speed.Median, CPU: a.CPU.Median / b.CPU.Median}, true
 }
 
@@ -134,71 +151,4 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
-}
-
-// WriteText writes the report for people: commands, table, ratios, complaints.
-func (r *Report) WriteText(w io.Writer) error {
-	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s, %s, %d CPUs, load before %s, %d rounds; site: %s\n\n",
-		r.Began.Format(time.DateOnly), r.Version, r.CPUs, r.Load, r.Rounds, strings.Join(r.Site, " "))
-	r.commands(b)
-	if err := r.table(b); err != nil {
-		return err
-	}
-	r.ratios(b)
-	r.complaints(b)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func (r *Report) commands(b *strings.Builder) {
-	for _, c := range r.Contenders {
-		fmt.Fprintf(b, "%s: %s\n", c.Name, strings.Join(c.Command, " "))
-		if c.Workers > 0 {
-			fmt.Fprintf(b, "    workers: %d, on a fresh embedded stack\n", c.Workers)
-		}
-		if len(c.Differs) > 0 {
-			fmt.Fprintf(b, "    differs from the defaults: %s\n", strings.Join(c.Differs, "; "))
-		}
-	}
-	b.WriteByte('\n')
-}
-
-func (r *Report) table(b *strings.Builder) error {
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "contender\tpages/s\tspread\tdistinct\tduplicates\tCPU s/1000\tpeak MB\tactivities/1000\thistory B/page\tKafka B/page\tpages right\t")
-	for _, m := range r.Medians {
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f-%.0f\t%d\t%d\t%.2f\t%d\t%s\t%s\t\n", m.Contender, m.Speed.Median, m.Speed.Min, m.Speed.Max,
-			m.Distinct, m.Duplicates, m.CPU.Median, m.PeakBytes>>20, stackCells(m.Stack), verdict(m.Wrong))
-	}
-	return t.Flush()
-}
-
-func stackCells(s *StackNumbers) string {
-	if s == nil {
-		return "\t\t"
-	}
-	return fmt.Sprintf("%.1f\t%.0f\t%.0f", s.Activities, s.History, s.Kafka)
-}
-
-func verdict(wrong []string) string {
-	if len(wrong) > 0 {
-		return "WRONG"
-	}
-	return "yes"
-}
-
-func (r *Report) ratios(b *strings.Builder) {
-	b.WriteByte('\n')
-	for _, x := range r.Ratios {
-		fmt.Fprintf(b, "%s / %s: pages/s %.2f, CPU per page %.2f\n", x.Of, x.To, x.Speed, x.CPU)
-	}
-}
-
-func (r *Report) complaints(b *strings.Builder) {
-	for _, m := range r.Medians {
-		for _, w := range m.Wrong {
-			fmt.Fprintf(b, "WRONG: %s, %s\n", m.Contender, w)
-		}
-	}
 }

@@ -1,43 +1,11 @@
 package runner
 
 import (
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
-
-func TestParseStat(t *testing.T) {
-	fields := " S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0"
-	for _, name := range []string{"worker", "a) b (c", ")"} {
-		got, err := parseStat("42 (" + name + ")" + fields)
-		if err != nil || got != 1750*time.Millisecond {
-			t.Errorf("name %q: %s, %v; want 1.75s", name, got, err)
-		}
-	}
-	for _, bad := range []string{"", "42 (x) S 1", "42 x S" + fields, "42 (x) S 1 2 3 4 5 6 7 8 9 10 many 25", "42 (x) S 1 2 3 4 5 6 7 8 9 10 150 many"} {
-		if got, err := parseStat(bad); err == nil {
-			t.Errorf("%q is %s, want an error", bad, got)
-		}
-	}
-}
-
-func TestOwnUsage(t *testing.T) {
-	if _, err := cpuTime(os.Getpid()); err != nil {
-		t.Error(err)
-	}
-	if n := resident(os.Getpid()); n < 1<<20 {
-		t.Errorf("%d bytes resident", n)
-	}
-	if _, err := cpuTime(-1); err == nil {
-		t.Error("a process that is not there has CPU time")
-	}
-	if n := resident(-1); n != 0 {
-		t.Errorf("a process that is not there has %d bytes", n)
-	}
-}
 
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,7 +34,7 @@ func TestSpread(t *testing.T) {
 }
 
 func TestRatiosAreOfMedians(t *testing.T) {
-	r := &Report{Contenders: []Contender{{Name: RawStores}, {Name: "trawl", Workers: 1}}}
+	r := &Report{Contenders: []Contender{{Name: RawStores, Stores: true}, {Name: "trawl", Workers: 1, Stores: true}, {Name: "raw"}}}
 	for round, speed := range []float64{100, 10, 40} {
 		r.Runs = append(r.Runs,
 			Run{Contender: RawStores, Round: round, Speed: 2 * speed, CPU: 1},
@@ -90,26 +58,59 @@ func TestAContenderThatNeverRanIsWrong(t *testing.T) {
 }
 
 func TestCommandsAreComplete(t *testing.T) {
-	for _, c := range Contenders("/bin") {
-		argv := strings.Join(c.argv("http://x/", "/tmp/d"), " ")
-		if !strings.Contains(argv, "http://x/") || strings.Contains(argv, "DIR") {
-			t.Errorf("%s runs %q", c.Name, argv)
+	here := place{root: "http://x/", dir: "/tmp/d", spec: "/tmp/s"}
+	for _, w := range webs() {
+		list := Contenders("/bin", "/peers", w)
+		if _, err := choose(list, w.runs); err != nil {
+			t.Errorf("web %s: %v", w.Name, err)
 		}
-		if len(c.Differs) == 0 && strings.Contains(argv, " -") {
-			t.Errorf("%s runs %q and says of no flag that it differs", c.Name, argv)
+		for _, c := range list {
+			argv := strings.Join(append(here.fill(c.Env), here.fill(c.Command)...), " ")
+			if !strings.Contains(argv, "http://x/") || strings.ContainsAny(argv, "{}") {
+				t.Errorf("%s runs %q", c.Name, argv)
+			}
+			if len(c.Differs) == 0 && strings.Contains(argv, " -") {
+				t.Errorf("%s runs %q and says of no flag that it differs", c.Name, argv)
+			}
+			if _, err := findWeb(c.Web); err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+			if c.Name != trawl1 && c.Name != trawlFifty && len(c.Differs) > 0 && w.polite > 0 && strings.Contains(argv, "--delay") {
+				t.Errorf("%s on polite web %s runs %q", c.Name, w.Name, argv)
+			}
+		}
+		if argv := strings.Join(w.argv("server"), " "); !strings.Contains(argv, "-pages") || (w.polite > 0) != strings.Contains(argv, "-crawl-delay") {
+			t.Errorf("web %s is served by %q", w.Name, argv)
 		}
 	}
 }
 
+func TestSites(t *testing.T) {
+	w, err := Config{Pages: 300, Rounds: 2}.web()
+	if err != nil || w.Name != busy || w.Pages != 300 || w.rounds != 2 || w.Links == 0 {
+		t.Fatalf("web is %+v, %v", w, err)
+	}
+	all, err := choose(Contenders("", "", w), []string{RawStores, trawlHosts, "raw", trawlFifty})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := sitesOf(w, all)
+	if err != nil || len(got) != 3 || got[1].Name != hosts || got[1].Pages != 300 || got[2].Pages != 50 {
+		t.Errorf("sites are %+v, %v", got, err)
+	}
+	if argv := got[1].argv("x"); argv[2] != "300" || argv[4] != "1" {
+		t.Errorf("300 pages of 1,000 hosts are served by %q, want 300 hosts of one page", argv)
+	}
+}
+
 func TestConfig(t *testing.T) {
-	if _, err := (Config{Only: []string{"nobody"}}).choose(); err == nil || !strings.Contains(err.Error(), RawStores) {
+	if _, err := choose(Contenders("", "", webs()[0]), []string{"nobody"}); err == nil || !strings.Contains(err.Error(), RawStores) {
 		t.Errorf("error is %v, want the names that there are", err)
 	}
-	if got, err := (Config{Only: []string{"colly", "raw"}}).choose(); err != nil || len(got) != 2 || got[0].Name != "colly" {
-		t.Errorf("chose %v, %v", got, err)
-	}
-	if r, err := Measure(t.Context(), Config{}); err == nil {
-		t.Errorf("measured nothing: %v", r)
+	for want, c := range map[string]Config{"want one of": {Web: "nowhere"}, "above 0": {Size: -1}, "twice": {Only: []string{"raw", "raw"}}} {
+		if r, err := Measure(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("measured %v, %v; want %q", r, err, want)
+		}
 	}
 }
 

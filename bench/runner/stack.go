@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
-
-	"trawl/internal/contract"
+	"regexp"
 )
+
+// stackOptions say what a stack is made of.
+type stackOptions struct {
+	bin, dir string
+	kafka    *realKafka // nil: the embedded broker
+}
 
 // stack is a fresh embedded stack with its workers.
 type stack struct {
@@ -21,18 +24,22 @@ type stack struct {
 	Kafka     string `json:"kafka"`
 	Data      string `json:"data"`
 
+	bin       string
 	env       []string
 	processes []*process // the stack first
+	workers   []string   // URLs of the workers' health
+	real      *realKafka
+	prefix    string // of the topics; empty: the program's default
 }
 
 // startStack starts bin/trawl-dev on free ports and an empty directory, and
 // the workers once it is ready. What was started is in the answer even if
 // there is an error: stop it.
-func startStack(ctx context.Context, bin, dir string, workers int) (*stack, error) {
-	s := &stack{}
-	file := filepath.Join(dir, "endpoints.json")
-	if err := s.add(ctx, "ready", program{name: "trawl-dev", argv: []string{
-		filepath.Join(bin, "trawl-dev"), "--data", filepath.Join(dir, "stack"),
+func startStack(ctx context.Context, o stackOptions, workers int) (*stack, error) {
+	s := &stack{bin: o.bin, real: o.kafka}
+	file := filepath.Join(o.dir, "endpoints.json")
+	if _, err := s.add(ctx, "ready", program{name: "trawl-dev", argv: []string{
+		filepath.Join(o.bin, "trawl-dev"), "--data", filepath.Join(o.dir, "stack"),
 		"--temporal-port", "0", "--ui-port", "0", "--kafka-port", "0", "--json-endpoints", file,
 	}}); err != nil {
 		return s, err
@@ -44,26 +51,52 @@ func startStack(ctx context.Context, bin, dir string, workers int) (*stack, erro
 	if err := json.Unmarshal(text, s); err != nil {
 		return s, fmt.Errorf("endpoints of the stack: %w", err)
 	}
+	if s.real != nil {
+		s.Kafka, s.prefix = s.real.address, s.real.nextPrefix()
+	}
 	s.env = []string{
 		"TEMPORAL_ADDRESS=" + s.Temporal, "TEMPORAL_NAMESPACE=" + s.Namespace,
-		"TRAWL_KAFKA_BROKERS=" + s.Kafka, "TRAWL_DATA_DIR=" + filepath.Join(dir, "data"),
+		"TRAWL_KAFKA_BROKERS=" + s.Kafka, "TRAWL_DATA_DIR=" + filepath.Join(o.dir, "data"),
+	}
+	if s.prefix != "" {
+		s.env = append(s.env, "TRAWL_TOPIC_PREFIX="+s.prefix)
 	}
 	for range workers {
-		if err := s.add(ctx, "working", program{name: "worker", argv: []string{filepath.Join(bin, "worker")}, env: s.env}); err != nil {
+		if err := s.addWorker(ctx); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
 }
 
-func (s *stack) add(ctx context.Context, ready string, g program) error {
-	p, err := g.start(ctx)
+// healthURL in a line of the worker's log, whatever its format.
+var healthURL = regexp.MustCompile(`http://[0-9.]+:[0-9]+`)
+
+func (s *stack) addWorker(ctx context.Context) error {
+	p, err := s.add(ctx, "working", program{name: "worker", argv: []string{filepath.Join(s.bin, "worker")}, env: s.env})
 	if err != nil {
 		return err
 	}
+	line, err := p.waitLine(ctx, "health and metrics")
+	if err != nil {
+		return err
+	}
+	url := healthURL.FindString(line)
+	if url == "" {
+		return fmt.Errorf("the worker says %q: want the URL of its health", line)
+	}
+	s.workers = append(s.workers, url)
+	return nil
+}
+
+func (s *stack) add(ctx context.Context, ready string, g program) (*process, error) {
+	p, err := g.start(ctx)
+	if err != nil {
+		return nil, err
+	}
 	s.processes = append(s.processes, p)
 	_, err = p.waitLine(ctx, ready)
-	return err
+	return p, err
 }
 
 // stop the workers, then the stack.
@@ -75,21 +108,42 @@ func (s *stack) stop() error {
 	return errors.Join(errs...)
 }
 
-func (s *stack) cpu() (sum time.Duration, err error) {
+// pids of all that a crawl needs besides the starter.
+func (s *stack) pids() []int {
+	var all []int
 	for _, p := range s.processes {
-		t, err := cpuTime(p.pid())
-		if err != nil {
-			return 0, fmt.Errorf("%s ended before the crawl did: %w\n%s", p.name, err, p.said())
-		}
-		sum += t
+		all = append(all, p.pid())
 	}
-	return sum, nil
+	if s.real != nil {
+		all = append(all, s.real.pid)
+	}
+	return all
 }
 
-// kafkaBytes is what the broker has on disk.
-func (s *stack) kafkaBytes() (sum int64, err error) {
-	err = filepath.WalkDir(filepath.Join(s.Data, "kafka"), func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+// kafkaBytes is what the broker has on disk of this crawl.
+func (s *stack) kafkaBytes() (int64, error) {
+	if s.real != nil {
+		return s.real.bytes(s.prefix)
+	}
+	return diskBytes(filepath.Join(s.Data, "kafka"), func(string) bool { return true })
+}
+
+// tidy deletes the topics of a broker that lives on.
+func (s *stack) tidy(ctx context.Context) error {
+	if s.real == nil {
+		return nil
+	}
+	p, err := program{name: "starter delete", argv: []string{filepath.Join(s.bin, "starter"), "delete", crawlName, "--yes"}, env: s.env}.start(ctx)
+	if err != nil {
+		return err
+	}
+	return p.wait()
+}
+
+// diskBytes sums the sizes of the files below a directory that count.
+func diskBytes(root string, counts func(path string) bool) (sum int64, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !counts(path) {
 			return ignoreGone(err)
 		}
 		info, err := d.Info()
@@ -107,59 +161,4 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// runOnStack runs trawl: a fresh stack, workers that are ready, then the
-// command, which is what is measured.
-func (c Contender) runOnStack(ctx context.Context, bin, root, dir string) (m measured, err error) {
-	s, err := startStack(ctx, bin, dir, c.Workers)
-	defer func() { err = errors.Join(err, s.stop()) }()
-	if err != nil {
-		return m, err
-	}
-	if err := c.crawl(ctx, s, root, &m); err != nil {
-		return m, err
-	}
-	m.activities, m.history, err = histories(ctx, s)
-	return m, err
-}
-
-func (c Contender) crawl(ctx context.Context, s *stack, root string, m *measured) error {
-	cpu, err := s.cpu()
-	if err != nil {
-		return err
-	}
-	kafka, err := s.kafkaBytes()
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	p, took, high, err := watch(ctx, program{name: c.Name, argv: c.argv(root, ""), env: s.env, stdout: &out}, s.processes)
-	if err != nil {
-		return err
-	}
-	after, err := s.cpu()
-	if err != nil {
-		return err
-	}
-	m.wall, m.peakBytes = took, high
-	m.cpu = after - cpu + p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
-	if m.kafka, err = s.kafkaBytes(); err != nil {
-		return err
-	}
-	m.kafka -= kafka
-	if m.kept, err = keptBy(out.Bytes()); err != nil {
-		return errors.Join(err, p.wait())
-	}
-	return p.wait()
-}
-
-// keptBy reads from the summary how many pages the crawl has fetched, which are
-// those that it has on its log.
-func keptBy(summary []byte) (int64, error) {
-	var s contract.Summary
-	if err := json.Unmarshal(summary, &s); err != nil {
-		return 0, fmt.Errorf("summary of the crawl: %w in %q", err, summary)
-	}
-	return s.Totals.Fetched, nil
 }

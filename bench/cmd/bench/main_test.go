@@ -14,7 +14,11 @@ func TestWrongUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"nobody":     {"-only", "nobody"},
 		"unexpected": {"raw"},
-		"above 0":    {"-pages", "0"},
+		"above 0":    {"-pages", "-1"},
+		"polite":     {"-web", "nowhere"},
+		"for this":   {"-web", "polite", "-only", "colly-store,trawl-kafka-1w-hosts"},
+		"twice":      {"-only", "raw,raw"},
+		"at least 1": {"-profile", t.TempDir(), "-seconds", "0"},
 		"make build": {"-bin", "/nonexistent"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {

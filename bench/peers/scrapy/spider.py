@@ -6,7 +6,7 @@ them: JOBDIR, CONCURRENT_REQUESTS, ROBOTSTXT_OBEY, LOG_LEVEL.
 
 from urllib.parse import urlsplit
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.linkextractors import LinkExtractor
 
 
@@ -15,8 +15,13 @@ class Pages(Spider):
 
     def __init__(self, url, **kwargs):
         super().__init__(**kwargs)
-        self.start_urls = [url]
-        self.links = LinkExtractor(allow_domains=[urlsplit(url).hostname])
+        self.url = url
+        self.links = LinkExtractor(allow_domains=[urlsplit(url).netloc])
+
+    async def start(self):
+        # Of start_urls the duplicate filter would know nothing: a page that
+        # links to the root would have it requested again.
+        yield Request(self.url)
 
     def parse(self, response):
         yield from response.follow_all(self.links.extract_links(response), self.parse)
