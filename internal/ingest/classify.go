@@ -213,6 +213,9 @@ func lost(err error) bool {
 	return c == OffsetNotFound || c == MessageTooBig
 }
 
+// vanishes: what comes back under the same name may be another topic.
+func (c Class) vanishes() bool { return c == TopicNotFound }
+
 // Unrecoverable is lost for a redrive: it has an end, so it does not wait for a
 // topic that may be made again.
 func (c Class) Unrecoverable() bool {

@@ -84,7 +84,7 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 		start: in.Position, position: in.Position, end: -1, retry: in.Retry, stated: map[int64]bool{},
 	}
 	s.retry.NextTry = time.Time{}
-	s.vanished = in.Retry.Attempts > 0 && in.Retry.Class == int(TopicNotFound)
+	s.vanished = in.Retry.Attempts > 0 && Class(in.Retry.Class).vanishes()
 	end := s.deadline.Add(m.cfg.Grace)
 	if d, ok := ctx.Deadline(); ok && d.Add(-lastCall).Before(end) {
 		end = d.Add(-lastCall)
@@ -183,7 +183,7 @@ func (s *slice) fail(err error) {
 	}
 	class, why := Classify(s.state, err)
 	text := fmt.Sprintf("%s (%s)", err, why)
-	s.vanished = s.vanished || class == TopicNotFound && s.state == Extract
+	s.vanished = s.vanished || class.vanishes() && s.state == Extract
 	defer s.point(s.state, err)
 	step := StepOf(s.state, Event(class))
 	switch step.Do {
