@@ -49,6 +49,7 @@ type Activities struct {
 	specs    specCache
 	plans    planCache
 	sinks    sinkCache
+	loads    loadingCache
 	workers  liveWorkers
 	retire   retirement
 	redrives indexCache

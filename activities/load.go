@@ -66,11 +66,24 @@ func (c *sinkCache) retireAll() {
 	}
 }
 
-// openIndex opens the generation's index, creating it if it is not there. One
-// loader opens, outside of the lock; the others wait for it.
+// openIndex opens the generation's index, creating it if it is not there.
 func (a *Activities) openIndex(ctx context.Context, run contract.Run, s *spec.Spec) (*openSink, error) {
 	index := run.Index(s.Sink.Index)
-	key := s.Sink.Kind + "/" + index
+	return a.share(ctx, s.Sink.Kind+"/"+index, func(ctx context.Context) (sink.Sink, error) {
+		admin, err := a.Sink(s.Sink.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if err := admin.Prepare(ctx, s.Sink.Index, index, false); err != nil {
+			return nil, err
+		}
+		return admin.Open(ctx, index)
+	})
+}
+
+// share gives the sink of a key. One loader opens it, outside of the lock; the
+// others wait for it.
+func (a *Activities) share(ctx context.Context, key string, open func(context.Context) (sink.Sink, error)) (*openSink, error) {
 	a.sinks.mu.Lock()
 	o, mine := a.sinks.m[key], false
 	if o == nil {
@@ -83,7 +96,7 @@ func (a *Activities) openIndex(ctx context.Context, run contract.Run, s *spec.Sp
 	o.users++
 	a.sinks.mu.Unlock()
 	if mine {
-		opened, err := a.openSink(ctx, s, index)
+		opened, err := open(ctx)
 		a.sinks.mu.Lock()
 		o.Sink, o.err = opened, err
 		if err != nil && a.sinks.m[key] == o {
@@ -103,17 +116,6 @@ func (a *Activities) openIndex(ctx context.Context, run contract.Run, s *spec.Sp
 		return nil, o.err
 	}
 	return o, nil
-}
-
-func (a *Activities) openSink(ctx context.Context, s *spec.Spec, index string) (sink.Sink, error) {
-	admin, err := a.Sink(s.Sink.Kind)
-	if err != nil {
-		return nil, err
-	}
-	if err := admin.Prepare(ctx, s.Sink.Index, index, false); err != nil {
-		return nil, err
-	}
-	return admin.Open(ctx, index)
 }
 
 // source is one partition of the pages topic.
@@ -157,6 +159,20 @@ func pageOps(fields []string) (ingest.TransformFunc, error) {
 	}, nil
 }
 
+// job is what one Load works on: a partition of a crawl's pages, or of a load's
+// source.
+type job struct {
+	config    ingest.Config
+	source    ingest.Source
+	transform ingest.TransformFunc
+	errors    ingest.ErrorLog
+	group     string // in which the position is copied
+	open      func(ctx context.Context) (*openSink, error)
+	// begin is where a loader begins of which nothing is known; nil: the policy
+	// decides.
+	begin func(ctx context.Context) (int64, error)
+}
+
 // Load runs the loader of one partition for a time-boxed slice. The position is
 // given and the next one is the answer; the committed offset is a copy for
 // tools, and for a LoadWorkflow that has none yet.
@@ -168,89 +184,128 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 		}
 		return nil
 	})()
-	s, err := a.specOf(ctx, in.Run)
+	j, err := a.jobOf(ctx, in)
 	if err != nil {
 		return contract.LoadResult{}, err
 	}
-	to, err := a.openIndex(ctx, in.Run, s)
-	if err != nil {
-		return contract.LoadResult{}, err
-	}
-	defer a.sinks.put(to)
-	var prior contract.Ledger
-	if in.Position < 0 {
-		if in.Position, prior, err = a.committed(ctx, in); err != nil {
-			return contract.LoadResult{}, err
+	var prior contract.LoadNote
+	var to *openSink
+	defer func() {
+		if to != nil {
+			a.sinks.put(to)
 		}
+	}()
+	j.config.Open = func(ctx context.Context, position int64) (_ sink.Sink, at int64, err error) {
+		if to == nil {
+			if to, err = j.open(ctx); err != nil {
+				to = nil
+				return nil, -1, err
+			}
+		}
+		at = -1
+		if position < 0 {
+			at, prior, err = a.position(ctx, j)
+		}
+		return to, at, err
 	}
-	m, err := a.machine(ctx, in, s, to)
+	j.config.Now = clock(ctx)
+	m, err := ingest.New(j.config, j.source, j.transform, nil, j.errors)
 	if err != nil {
 		return contract.LoadResult{}, err
 	}
 	machine.Store(m)
-	sctx, stop := context.WithCancel(ctx)
+	sctx, stop := untilStopped(ctx)
 	defer stop()
-	done := make(chan struct{})
-	defer close(done)
-	go func() { // ends with the slice
-		select {
-		case <-activity.GetWorkerStopChannel(ctx):
-			stop()
-		case <-done:
-		}
-	}()
 	r, err := m.Slice(sctx, in)
 	if err != nil {
 		return r, err
 	}
-	r.Prior = prior
-	a.commit(ctx, in, r)
+	r.Prior, r.PriorStart, r.PriorBefore = prior.Ledger, prior.Start, prior.Before
+	a.commit(ctx, j, in, r)
 	return r, nil
 }
 
-func (a *Activities) machine(ctx context.Context, in contract.LoadInput, s *spec.Spec, to sink.Sink) (*ingest.Machine, error) {
+// untilStopped is a context that ends when the worker begins to drain.
+func untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	sctx, stop := context.WithCancel(ctx)
+	worker := activity.GetWorkerStopChannel(ctx)
+	go func() {
+		select {
+		case <-worker:
+			stop()
+		case <-sctx.Done():
+		}
+	}()
+	return sctx, stop
+}
+
+func (a *Activities) jobOf(ctx context.Context, in contract.LoadInput) (*job, error) {
+	if in.Load != nil {
+		return a.loadJob(in)
+	}
+	s, err := a.specOf(ctx, in.Run)
+	if err != nil {
+		return nil, err
+	}
 	ops, err := pageOps(s.Document.Fields)
 	if err != nil {
 		return nil, err
 	}
 	pages := source{a.Log, in.Run.Topic(a.Prefix, contract.TopicPages), in.Partition}
-	failed := source{a.Log, in.Run.Topic(a.Prefix, contract.TopicErrors), in.Partition}
-	return ingest.New(ingest.Config{
-		Topic: pages.topic, Partition: in.Partition, Crawl: in.Run.Crawl, Target: in.Run.Index(s.Sink.Index),
-		Policy: ingest.FromZero, // what retention took is counted as lost
-		Now:    clock(ctx), MaxRecord: int(s.Limits.PageSize) + (1 << 20),
-	}, pages, ops, to, failed)
+	return &job{
+		config: ingest.Config{
+			Topic: pages.topic, Partition: in.Partition, Crawl: in.Run.Crawl, Target: in.Run.Index(s.Sink.Index),
+			Policy:    ingest.FromZero, // what retention took is counted as lost
+			MaxRecord: int(s.Limits.PageSize) + (1 << 20), BatchBytes: int(in.Batching.Bytes), BatchCount: in.Batching.Count,
+		},
+		source: pages, transform: ops, group: in.Run.LoadGroup(a.Prefix),
+		errors: source{a.Log, in.Run.Topic(a.Prefix, contract.TopicErrors), in.Partition},
+		open:   func(ctx context.Context) (*openSink, error) { return a.openIndex(ctx, in.Run, s) },
+	}, nil
 }
 
-// committed is the copy of the position and ledger in the group; -1 if there is
-// none.
-func (a *Activities) committed(ctx context.Context, in contract.LoadInput) (int64, contract.Ledger, error) {
-	var ledger contract.Ledger
-	topic := in.Run.Topic(a.Prefix, contract.TopicPages)
-	offset, note, ok, err := a.Log.Committed(ctx, in.Run.LoadGroup(a.Prefix), topic, in.Partition)
-	if err != nil || !ok {
-		return -1, ledger, err
+// position of a loader whose workflow has none: the copy in the group with its
+// ledger, else where it begins; -1 leaves that to the policy.
+func (a *Activities) position(ctx context.Context, j *job) (int64, contract.LoadNote, error) {
+	var note contract.LoadNote
+	topic, partition := j.config.Topic, j.config.Partition
+	offset, text, ok, err := a.Log.Committed(ctx, j.group, topic, partition)
+	switch {
+	case err != nil:
+		return -1, note, err
+	case ok:
+		if err := json.Unmarshal([]byte(text), &note); err != nil {
+			a.Logger.Warn("the committed offset was set by another program: its ledger begins at zero", "topic", topic, "partition", partition, "offset", offset)
+			note = contract.LoadNote{Start: offset}
+		}
+		return offset, note, nil
+	case j.begin == nil:
+		return -1, note, nil
 	}
-	if err := json.Unmarshal([]byte(note), &ledger); err != nil {
-		a.Logger.Warn("the committed offset was set by another program: its ledger begins at zero", "topic", topic, "partition", in.Partition, "offset", offset)
-		ledger = contract.Ledger{}
-	}
-	return offset, ledger, nil
+	at, err := j.begin(ctx)
+	return at, note, err
 }
 
 // commit copies position and ledger for tools. It may fail: it is a copy.
-func (a *Activities) commit(ctx context.Context, in contract.LoadInput, r contract.LoadResult) {
-	if r.Ledger.Offsets == 0 {
+func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, r contract.LoadResult) {
+	begun := in.Load != nil && (in.Position < 0 || in.Position == in.Start) // where it begins is known first, too
+	if r.Position < 0 || r.Ledger.Offsets == 0 && !begun {
 		return
 	}
-	note, err := json.Marshal(in.Ledger.Add(r.Prior).Add(r.Ledger))
+	n := contract.LoadNote{Ledger: in.Ledger.Add(r.Ledger), Start: in.Start, Before: in.Before}
+	if in.Position < 0 {
+		n = contract.LoadNote{Ledger: r.Prior.Add(r.Ledger), Start: r.PriorStart, Before: r.PriorBefore}
+		if r.Prior.Offsets == 0 {
+			n.Start = r.Start
+		}
+	}
+	note, err := json.Marshal(n)
 	if err != nil {
 		return
 	}
 	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	topic := in.Run.Topic(a.Prefix, contract.TopicPages)
-	if err := a.Log.Commit(cctx, in.Run.LoadGroup(a.Prefix), topic, in.Partition, r.Position, string(note)); err != nil {
-		a.Logger.Warn("could not copy a loader's position to its group", "topic", topic, "partition", in.Partition, "error", err)
+	if err := a.Log.Commit(cctx, j.group, j.config.Topic, j.config.Partition, r.Position, string(note)); err != nil {
+		a.Logger.Warn("could not copy a loader's position to its group", "topic", j.config.Topic, "partition", j.config.Partition, "error", err)
 	}
 }

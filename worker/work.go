@@ -75,6 +75,7 @@ func sharedWorker(tc client.Client, acts *activities.Activities) worker.Worker {
 	register(w, map[string]any{
 		workflows.ActSeed: acts.Seed, workflows.ActClear: acts.Clear, workflows.ActFetch: acts.Fetch,
 		workflows.ActLoad: acts.Load, workflows.ActCensus: acts.Census, workflows.ActLogEnds: acts.LogEnds,
+		workflows.ActPartitions: acts.Partitions, workflows.ActLocate: acts.Locate,
 		workflows.ActFinalize: acts.Finalize, workflows.ActRedrivePlan: acts.RedrivePlan, workflows.ActRedrive: acts.Redrive,
 	})
 	return w

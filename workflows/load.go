@@ -179,7 +179,7 @@ func (l *load) input() contract.LoadInput {
 	}
 	return contract.LoadInput{
 		Run: l.in.Run, Partition: l.in.Partition, Position: l.st.Position, TimeBox: box,
-		IdleWait: l.idle, Until: l.until(), Retry: l.st.Retry, Ledger: l.st.Ledger, Start: l.st.Start, Before: l.st.Before,
+		IdleWait: l.idle, Until: l.until(), End: l.st.End, Retry: l.st.Retry, Ledger: l.st.Ledger, Start: l.st.Start, Before: l.st.Before,
 		Load: l.in.Load, Source: l.in.Source, Topic: l.in.Topic, Loader: l.in.Number,
 		Skips: l.skips(), Batching: l.control.Batching, Rate: l.control.Rate,
 	}
@@ -211,7 +211,10 @@ func (l *load) take(r contract.LoadResult) {
 	} else {
 		l.idle = min(2*l.idle, loadIdleMax)
 	}
-	l.st.Position, l.st.End, l.st.State, l.st.Retry = r.Position, r.End, r.State, r.Retry
+	l.st.Position, l.st.State, l.st.Retry = r.Position, r.State, r.Retry
+	if r.End >= 0 { // else it was not asked
+		l.st.End = r.End
+	}
 	l.st.Ledger = l.st.Ledger.Add(r.Ledger)
 	l.resume = r.Resume
 }

@@ -109,7 +109,9 @@ func (l *loads) found(ctx workflow.Context) error {
 		return nil
 	}
 	r.tries, r.trouble, r.askAt = 0, contract.RetryState{}, workflow.Now(ctx)
-	l.in.Queue = answer.Queue
+	if answer.Queue != "" {
+		l.in.Queue = answer.Queue
+	}
 	l.st.Known, l.st.Missing, l.st.Fixed = answer.Known, answer.Missing, answer.Fixed
 	return l.add(ctx, answer.Parts)
 }
