@@ -69,7 +69,10 @@ func (r *Report) Finish() {
 			continue
 		}
 		for _, to := range r.Contenders {
-			if ratio, ok := r.ratio(c.Name, to.Name); ok && c.Name != to.Name && to.Stores && (to.Workers == 0 || to.Name == trawl1) {
+			if c.Name == to.Name || c.Web != to.Web || !to.Stores || (to.Workers > 0 && to.Name != trawl1) {
+				continue
+			}
+			if ratio, ok := r.ratio(c.Name, to.Name); ok {
 				r.Ratios = append(r.Ratios, ratio)
 			}
 		}
