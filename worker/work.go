@@ -64,6 +64,9 @@ func options() worker.Options {
 func sharedWorker(tc client.Client, acts *activities.Activities) worker.Worker {
 	o := options()
 	o.MaxConcurrentActivityExecutionSize = 64
+	// An activity that starts eagerly runs where the workflow took its last step:
+	// few of them, or one worker has all the Fetches and the others none.
+	o.MaxConcurrentEagerActivityExecutionSize = 2
 	w := worker.New(tc, workflows.QueueMain, o)
 	for name, f := range map[string]any{
 		workflows.CrawlType: workflows.CrawlWorkflow, workflows.ShardType: workflows.ShardWorkflow,
