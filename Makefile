@@ -120,6 +120,16 @@ build-bench: ## Build the site server, the contenders and the benchmark
 	CGO_ENABLED=0 go build -trimpath -o bin/contender ./bench/cmd/contender
 	CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench/cmd/bench
 
+SMALL ?= 1000000
+LARGE ?= 200000
+IN_SQLITE ?= 100000
+LOAD_ROUNDS ?= 3
+
+.PHONY: bench-load
+bench-load: ## Measure the loader beside the simplest program, on a real Kafka and OpenSearch (SMALL, LARGE, IN_SQLITE, LOAD_ROUNDS); needs a JDK and Maven
+	CGO_ENABLED=0 go build -trimpath -o bin/benchload ./bench/cmd/benchload
+	deploy/realstack/bench.sh -small $(SMALL) -large $(LARGE) -sqlite $(IN_SQLITE) -rounds $(LOAD_ROUNDS)
+
 .PHONY: microbench
 microbench: ## Run the Go benchmarks of the main module
 	go test -run '^$$' -bench . ./...

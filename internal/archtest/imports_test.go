@@ -53,6 +53,8 @@ var layers = map[string][]string{
 	"bench/cmd/webserver":       {"bench/web"},
 	"bench/contender":           {},
 	"bench/cmd/contender":       {"bench/contender"},
+	"bench/load":                {"internal/contract", "internal/ingest", "internal/kafkalog", "internal/sink", "internal/sink/elastic", "internal/sink/sqlite", "internal/spec", "internal/transform"},
+	"bench/cmd/benchload":       {"bench/load"},
 	"bench/runner":              {"internal/contract"},
 	"bench/cmd/bench":           {"bench/runner"},
 	"deploy":                    {},
@@ -167,12 +169,12 @@ func TestWorkflowImportsAreCaught(t *testing.T) {
 
 // owners are the only directories whose files (not tests) may import a module.
 var owners = map[string][]string{
-	"github.com/segmentio/kafka-go":   {"internal/kafkalog/..."},
+	"github.com/segmentio/kafka-go":   {"internal/kafkalog/...", "bench/load"},
 	"github.com/twmb/franz-go":        {"internal/kafkalog/logtest", "dev/..."},
 	"github.com/gocolly/colly":        {"internal/fetch/...", "bench/contender"},
 	"github.com/expr-lang/expr":       {"internal/transform/fields"},
 	"github.com/olivere/elastic":      {"internal/sink/elastic"},
-	"modernc.org/sqlite":              {"internal/sink/sqlite", "dev/stack"},
+	"modernc.org/sqlite":              {"internal/sink/sqlite", "dev/stack", "bench/load"},
 	"github.com/nlnwa/whatwg-url":     {"internal/weburl", "internal/spec"},
 	"github.com/spf13/cobra":          {"starter", "worker"},
 	"go.temporal.io/sdk":              {"starter", "worker", "workflows", "activities", "internal/settings", "dev/...", "bench/runner"},
