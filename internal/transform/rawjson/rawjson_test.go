@@ -92,6 +92,7 @@ func TestBad(t *testing.T) {
 		`["\ud800"]`:              {rawjson.Encoding, 2},
 		`"\ude00\ud83d"`:          {rawjson.Encoding, 1},
 		`"\ud83d\u0041"`:          {rawjson.Encoding, 1},
+		`"\ude00\ude01"`:          {rawjson.Encoding, 1},
 		`{"a":1,"a":2}`:           {rawjson.Duplicate, 12},
 		`{"a":1,"\u0061":2}`:      {rawjson.Duplicate, 17},
 		`{"x":[{"b":{},"b":[]}]}`: {rawjson.Duplicate, 20},
