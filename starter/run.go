@@ -38,6 +38,8 @@ type world struct {
 	temporal func(ctx context.Context) (temporalServer, error)
 	store    func(ctx context.Context) (store, error)
 	sink     func(kind string) (sink.Admin, error)
+	errors   func(ctx context.Context) (errorTopics, error)
+	redrives func(ctx context.Context) (redriveServer, error)
 	now      func() time.Time
 	// after is time.After.
 	after func(time.Duration) <-chan time.Time
@@ -146,7 +148,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.crawlCmd(), a.statusCmd(), a.listCmd(),
 		a.pauseCmd(), a.resumeCmd(), a.cancelCmd(), a.setRateCmd(), a.addSeedsCmd(),
-		a.searchCmd(), a.showCmd(), a.factsCmd(),
+		a.searchCmd(), a.showCmd(), a.factsCmd(), a.errorsCmd(),
 		a.deleteCmd(), a.validateCmd(), a.versionCmd(),
 	)
 	for _, cmd := range root.Commands() {

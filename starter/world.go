@@ -24,7 +24,21 @@ func (a *app) realWorld(opts client.Options) world {
 		store: func(ctx context.Context) (store, error) {
 			return openStore(ctx, kafkaConfig(a.set), a.set.TopicPrefix)
 		},
-		sink:  a.realSink,
+		sink: a.realSink,
+		errors: func(ctx context.Context) (errorTopics, error) {
+			st, err := a.world.store(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return kafkaErrors{st.(*kafkaStore)}, nil
+		},
+		redrives: func(ctx context.Context) (redriveServer, error) {
+			t, err := dialTemporal(ctx, opts)
+			if err != nil {
+				return nil, err
+			}
+			return t.(*temporalClient), nil
+		},
 		now:   time.Now,
 		after: time.After,
 	}

@@ -28,15 +28,20 @@ type Place struct {
 // once more per million ids. An error of visit ends it and is returned.
 func Each(ctx context.Context, log Log, topic string, partitions int, visit func(Entry) error) error {
 	for p := range partitions {
-		first, end, err := log.Bounds(ctx, topic, p)
-		if err != nil {
-			return err
-		}
-		if err := eachOf(ctx, log, topic, p, first, end, maxIDs, visit); err != nil {
+		if err := EachOf(ctx, log, topic, p, visit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// EachOf is Each of one partition.
+func EachOf(ctx context.Context, log Log, topic string, partition int, visit func(Entry) error) error {
+	first, end, err := log.Bounds(ctx, topic, partition)
+	if err != nil {
+		return err
+	}
+	return eachOf(ctx, log, topic, partition, first, end, maxIDs, visit)
 }
 
 func eachOf(ctx context.Context, log Log, topic string, partition int, from, end int64, limit int, visit func(Entry) error) error {
@@ -89,7 +94,8 @@ func (c Count) Total() int64 {
 	return c.Open + c.Redriven + c.NoDocument + c.Superseded + c.Discarded
 }
 
-func (c *Count) add(s Status) {
+// Add counts one id.
+func (c *Count) Add(s Status) {
 	switch s {
 	case Loaded:
 		c.Redriven++
@@ -111,7 +117,7 @@ func CountIDs(ctx context.Context, log Log, topic string, partitions int) (map[S
 	err := Each(ctx, log, topic, partitions, func(e Entry) error {
 		at := SourcePartition{e.Topic, e.Partition}
 		c := counts[at]
-		c.add(e.Status)
+		c.Add(e.Status)
 		counts[at] = c
 		return nil
 	})
