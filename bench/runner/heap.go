@@ -121,7 +121,8 @@ func parseHeap(text io.Reader) (int64, error) {
 
 // judgeHeap takes the seen-set off each sample and says whether what is left
 // is flat: from page 100,000 on, or in a shorter crawl from its tenth on, no
-// sample is more than a tenth off the median.
+// sample is more than a tenth off the median. Samples after the last page do
+// not count: a worker without work holds less.
 func judgeHeap(samples []HeapSample, known []knownPages, pages int64) *Heap {
 	h := &Heap{From: min(flatFrom, pages/10), Samples: slices.Clone(samples)}
 	var rest []int64
@@ -129,7 +130,7 @@ func judgeHeap(samples []HeapSample, known []knownPages, pages int64) *Heap {
 		s := &h.Samples[i]
 		s.Known = knownAt(known, s.Pages)
 		s.Rest = s.Bytes - seenBytes*s.Known
-		if s.Pages >= h.From {
+		if s.Pages >= h.From && s.Pages < pages { // with all pages done it is idle
 			rest = append(rest, s.Rest)
 			h.To = s.Pages
 		}

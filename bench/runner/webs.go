@@ -41,12 +41,16 @@ func webs() []Web {
 		}},
 		{Name: hosts, Hosts: 1000, Pages: 20_000, Links: 40, Size: page, rounds: 3, limit: 5 * time.Minute, runs: usual},
 		{Name: fifty, Hosts: 1, Pages: 50, Links: 40, Size: page, rounds: 3, limit: time.Minute, runs: []string{trawl1}},
-		{Name: "polite", Hosts: 2000, Pages: 80_000, Links: 40, Size: page, rounds: 1, limit: 10 * time.Minute,
-			polite: time.Second, flags: []string{"-crawl-delay", "1s", "-heavy-tail"}, runs: []string{trawl1}},
+		{
+			Name: "polite", Hosts: 2000, Pages: 80_000, Links: 40, Size: page, rounds: 1, limit: 10 * time.Minute,
+			polite: time.Second, flags: []string{"-crawl-delay", "1s", "-heavy-tail"}, runs: []string{trawl1},
+		},
 		{Name: "small", Hosts: 1, Pages: 200_000, Links: 40, Size: 2000, rounds: 1, limit: 30 * time.Minute, heap: true, runs: []string{trawl1}},
 		{Name: "large", Hosts: 1, Pages: 3000, Links: 40, Size: 200_000, rounds: 3, limit: 5 * time.Minute, runs: usual},
-		{Name: "duplicates", Hosts: 1, Pages: 20_000, Links: 200, Size: page, rounds: 3, limit: 5 * time.Minute,
-			flags: []string{"-spellings", "500", "-copies", "500"}, runs: usual},
+		{
+			Name: "duplicates", Hosts: 1, Pages: 20_000, Links: 200, Size: page, rounds: 3, limit: 5 * time.Minute,
+			flags: []string{"-spellings", "500", "-copies", "500"}, runs: usual,
+		},
 	}
 }
 
