@@ -9,9 +9,12 @@ import (
 func (a *app) cancelCmd() *cobra.Command {
 	var wait bool
 	cmd := named("cancel", "End a crawl in order; it can go on later", func(cmd *cobra.Command, name string) error {
+		if isLoad(name) {
+			return a.cancelLoad(cmd.Context(), name, wait)
+		}
 		return a.cancel(cmd.Context(), name, wait)
 	})
-	cmd.Long = "No request starts any more, what was fetched is loaded, and the crawl ends with\noutcome cancelled. starter crawl --name NAME lets it go on later."
+	cmd.Long = "NAME is that of a crawl; load/NAME is a load. No request starts any more, what was fetched is loaded, and the crawl ends with\noutcome cancelled. starter crawl --name NAME lets it go on later."
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it has ended")
 	return cmd
 }

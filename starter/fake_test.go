@@ -54,6 +54,8 @@ type fakes struct {
 	clock   time.Time
 
 	noTemporal, noKafka bool
+
+	load fakeLoads // the side of loads
 }
 
 type fact struct{ key, value []byte }
@@ -72,6 +74,12 @@ func (f *fakes) world() world {
 				return nil, fail(exitUnreachable, "no Temporal server at fake")
 			}
 			return (*fakeTemporal)(f), nil
+		},
+		loads: func(context.Context) (loadServer, error) {
+			if f.noTemporal {
+				return nil, fail(exitUnreachable, "no Temporal server at fake")
+			}
+			return &f.load, nil
 		},
 		store: func(context.Context) (store, error) {
 			if f.noKafka {

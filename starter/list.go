@@ -22,7 +22,7 @@ type listed struct {
 func (a *app) listCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List all crawls that Temporal or Kafka know",
+		Short: "List all crawls and loads that Temporal or Kafka know",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.connected(cmd.Context(), func(t temporalServer, st store) error {
@@ -37,11 +37,16 @@ func (a *app) list(ctx context.Context, t temporalServer, st store) error {
 	if err != nil {
 		return err
 	}
+	loads, err := a.loadRows(ctx)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, loads...)
 	if a.json {
 		return a.printJSON(rows)
 	}
 	if len(rows) == 0 {
-		a.say("there is no crawl yet; starter crawl URL begins one")
+		a.say("there is no crawl and no load yet; starter crawl URL begins one")
 		return nil
 	}
 	w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)

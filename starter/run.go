@@ -36,6 +36,7 @@ type app struct {
 // world is the seam to servers, files of indexes, and time.
 type world struct {
 	temporal func(ctx context.Context) (temporalServer, error)
+	loads    func(ctx context.Context) (loadServer, error)
 	store    func(ctx context.Context) (store, error)
 	sink     func(kind string) (sink.Admin, error)
 	errors   func(ctx context.Context) (errorTopics, error)
@@ -138,8 +139,8 @@ func (a *app) complain(err error, code int) {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "starter",
-		Short:         "Start, watch and steer crawls",
-		Long:          "starter starts, watches and steers crawls, and searches what they found.\nWhere the servers are is said by the environment: docs/settings.md.\n\n" + exitTable(),
+		Short:         "Start, watch and steer crawls and loads",
+		Long:          "starter starts, watches and steers crawls and loads, and searches what they found.\nWhere the servers are is said by the environment: docs/settings.md.\n\n" + exitTable(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -149,6 +150,7 @@ func (a *app) root() *cobra.Command {
 		a.crawlCmd(), a.statusCmd(), a.listCmd(),
 		a.pauseCmd(), a.resumeCmd(), a.cancelCmd(), a.setRateCmd(), a.addSeedsCmd(),
 		a.searchCmd(), a.showCmd(), a.factsCmd(), a.errorsCmd(),
+		a.loadCmd(), a.verifyCmd(),
 		a.deleteCmd(), a.validateCmd(), a.versionCmd(),
 	)
 	for _, cmd := range root.Commands() {

@@ -21,6 +21,9 @@ func (a *app) setRateCmd() *cobra.Command {
 	var delay spec.Duration
 	var parallelism int
 	cmd := named("set-rate", "Change delay and parallelism of a crawl under way", func(cmd *cobra.Command, name string) error {
+		if isLoad(name) {
+			return fail(exitUsage, "a load has no delay: use starter load set-rate %s --rate RECORDS", verbName(loadID(name)))
+		}
 		if parallelism < 0 || parallelism > maxParallelism {
 			return fail(exitUsage, "--parallelism %d is not between 1 and %d", parallelism, maxParallelism)
 		}

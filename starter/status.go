@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type report struct {
 	State   string                `json:"state"`
 	Status  *contract.CrawlStatus `json:"status,omitempty"`
 	Summary *contract.Summary     `json:"summary,omitempty"`
+	Load    *contract.LoadsStatus `json:"load,omitempty"`
 	Trouble string                `json:"trouble,omitempty"`
 }
 
@@ -25,9 +27,13 @@ func (a *app) statusCmd() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
-		Short: "Say how a crawl is doing, or all that are running",
+		Short: "Say how a crawl or load is doing, or all that are running",
+		Long:  "Say how a crawl is doing, or all that are running. load/NAME is a load, and so\nis NAME if no crawl has it; crawl/NAME/load are the loaders of a crawl.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && isLoad(args[0]) {
+				return a.statusLoad(cmd.Context(), args[0], follow)
+			}
 			t, err := a.world.temporal(cmd.Context())
 			if err != nil {
 				return err
@@ -70,7 +76,7 @@ func (a *app) statusOne(ctx context.Context, t temporalServer, name string) erro
 		return err
 	}
 	if r.State == stateNone {
-		return fail(exitNotFound, "there is no crawl %s; starter list shows those that exist", name)
+		return a.statusLoad(ctx, name, false)
 	}
 	if a.json {
 		if err := a.printJSON(r); err != nil {
@@ -151,6 +157,9 @@ func (a *app) statusAll(ctx context.Context, t temporalServer) error {
 		}
 		reports = append(reports, r)
 	}
+	loads, lerr := a.runningLoads(ctx)
+	problem = cmp.Or(problem, lerr)
+	reports = append(reports, loads...)
 	if a.json {
 		if err := a.printJSON(reports); err != nil {
 			return err
@@ -158,9 +167,13 @@ func (a *app) statusAll(ctx context.Context, t temporalServer) error {
 		return problem
 	}
 	if len(reports) == 0 {
-		a.say("no crawl is running; starter list shows all")
+		a.say("no crawl and no load is running; starter list shows all")
 	}
 	for _, r := range reports {
+		if r.Load != nil {
+			a.print("%s\n", loadLine(r.Name, *r.Load, a.world.now()))
+			continue
+		}
 		if r.Status == nil {
 			a.print("%s: %s, %s\n", r.Name, r.State, clean(r.Trouble))
 			continue

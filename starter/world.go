@@ -21,6 +21,7 @@ const searchTime = 15 * time.Second
 func (a *app) realWorld(opts client.Options) world {
 	return world{
 		temporal: func(ctx context.Context) (temporalServer, error) { return dialTemporal(ctx, opts) },
+		loads:    func(ctx context.Context) (loadServer, error) { return dialLoads(ctx, opts) },
 		store: func(ctx context.Context) (store, error) {
 			return openStore(ctx, kafkaConfig(a.set), a.set.TopicPrefix)
 		},

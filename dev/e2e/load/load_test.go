@@ -1,0 +1,212 @@
+// Package load runs loads of topics by the real programs on the embedded stack:
+// `starter load` to its end, steered, with topics that come and go, with a sink
+// that is away, and with a configuration as Qanal had them. What was loaded is
+// counted in the sink itself.
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"trawl/dev/e2e/harness"
+	"trawl/internal/contract"
+	"trawl/internal/kafkalog"
+	"trawl/internal/sink/sqlite"
+)
+
+const (
+	startTimeout = time.Minute
+	loadTimeout  = 2 * time.Minute
+	pollEvery    = 50 * time.Millisecond
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
+
+// line is a stack with a worker.
+type line struct {
+	t      *testing.T
+	dev    *harness.Dev
+	data   string
+	extra  []string // environment
+	worker *harness.Process
+	log    *kafkalog.Log
+	client client.Client
+}
+
+func newLine(t *testing.T, extra ...string) *line {
+	t.Helper()
+	l := &line{t: t, data: t.TempDir(), dev: harness.StartDev(t, t.TempDir()), extra: extra}
+	var err error
+	if l.log, err = kafkalog.Open(kafkalog.Config{Brokers: []string{l.dev.Kafka}, ClientID: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.log.Close)
+	if l.client, err = client.Dial(client.Options{HostPort: l.dev.Temporal, Namespace: l.dev.Namespace, Logger: silence{}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.client.Close)
+	l.startWorker()
+	return l
+}
+
+// silence is the log of this test's own client.
+type silence struct{}
+
+func (silence) Debug(string, ...any) {}
+func (silence) Info(string, ...any)  {}
+func (silence) Warn(string, ...any)  {}
+func (silence) Error(string, ...any) {}
+
+func (l *line) env() []string {
+	return append(append(l.dev.Env(l.data), "TRAWL_HTTP_ADDR=127.0.0.1:0", "NO_COLOR=1"), l.extra...)
+}
+
+func (l *line) startWorker() {
+	l.t.Helper()
+	l.worker = harness.StartProcess(l.t, "worker", harness.WorkerBinary(l.t), l.env())
+	l.worker.WaitStderr(`"msg":"working"`, startTimeout)
+}
+
+// starter runs a command to its end and checks its exit code.
+func (l *line) starter(want int, args ...string) harness.Result {
+	l.t.Helper()
+	r := harness.RunProcess(l.t, "starter "+args[0], harness.StarterBinary(l.t), l.env(), loadTimeout, args...)
+	if r.Code != want {
+		l.t.Fatalf("starter %v: want exit code %d: %v", args, want, r)
+	}
+	return r
+}
+
+// spec writes a load spec and gives its file.
+func (l *line) spec(text string) string {
+	l.t.Helper()
+	file := filepath.Join(l.t.TempDir(), "load.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	return file
+}
+
+// topic makes a topic.
+func (l *line) topic(name string, partitions int) {
+	l.t.Helper()
+	if err := l.log.EnsureTopics(l.ctx(), []kafkalog.TopicSpec{{Name: name, Partitions: partitions}}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *line) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	l.t.Cleanup(cancel)
+	return ctx
+}
+
+// put appends values to a partition.
+func (l *line) put(topic string, partition int, values ...string) {
+	l.t.Helper()
+	recs := make([]kafkalog.Record, len(values))
+	for i, v := range values {
+		recs[i] = kafkalog.Record{Key: []byte(strconv.Itoa(i)), Value: []byte(v)}
+	}
+	if _, err := l.log.Append(l.ctx(), topic, partition, recs); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// orders are n JSON objects.
+func orders(n int) []string {
+	values := make([]string, n)
+	for i := range values {
+		values[i] = fmt.Sprintf(`{"order":{"id":"o-%d"},"price":"%d.5","secret":"x"}`, i, i)
+	}
+	return values
+}
+
+func summary(t *testing.T, r harness.Result) contract.LoadsSummary {
+	t.Helper()
+	var s contract.LoadsSummary
+	if err := json.Unmarshal([]byte(r.Stdout), &s); err != nil {
+		t.Fatalf("summary: %v in %v", err, r)
+	}
+	if n := s.Ledger.Missing(); n != 0 {
+		t.Errorf("the ledger does not balance by %d: %+v", n, s.Ledger)
+	}
+	return s
+}
+
+func (l *line) count(index string) int64 {
+	l.t.Helper()
+	n, err := sqlite.New(l.data).Count(l.ctx(), index)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return n
+}
+
+// status asks as a person would.
+func (l *line) status(name string) contract.LoadsStatus {
+	l.t.Helper()
+	r := l.starter(0, "status", "--json", "load/"+name)
+	var report struct{ Load *contract.LoadsStatus }
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || report.Load == nil {
+		l.t.Fatalf("status: %v in %v", err, r)
+	}
+	return *report.Load
+}
+
+// until waits for a condition of the status.
+func (l *line) until(name, what string, met func(contract.LoadsStatus) bool) contract.LoadsStatus {
+	l.t.Helper()
+	var st contract.LoadsStatus
+	for over := time.Now().Add(loadTimeout); ; time.Sleep(pollEvery) {
+		v, err := l.client.QueryWorkflow(l.ctx(), "load/"+name, "", "status")
+		if err == nil {
+			st = contract.LoadsStatus{}
+			if err = v.Get(&st); err == nil && met(st) {
+				return st
+			}
+		}
+		if time.Now().After(over) {
+			l.t.Fatalf("load %s: no %s: %v, %+v", name, what, err, st)
+		}
+	}
+}
+
+// TestJSONTopicToSQLite is the thin line: a topic of JSON objects, until its end.
+func TestJSONTopicToSQLite(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	l.topic("orders", 2)
+	l.put("orders", 0, orders(100)...)
+	l.put("orders", 1, append(orders(50), `no json`)...)
+	file := l.spec("name: shop\nsources: [{topic: orders, until: end}]\n")
+	l.starter(0, "load", "validate", "-f", file)
+	s := summary(t, l.starter(3, "load", "--json", "-f", file))
+	if s.Outcome != contract.OutcomeCompleted || s.Ledger.Offsets != 151 || s.Ledger.Loaded != 150 || s.Ledger.Errors != 1 {
+		t.Errorf("%+v", s)
+	}
+	if n := l.count("shop"); n != 150 {
+		t.Errorf("%d documents", n)
+	}
+	// The same name again: it goes on from its positions.
+	l.put("orders", 0, orders(7)...)
+	s = summary(t, l.starter(3, "load", "--json", "--name", "shop"))
+	if s.Ledger.Offsets != 158 || s.Ledger.Loaded != 157 {
+		t.Errorf("again: %+v", s.Ledger)
+	}
+	if n := l.count("shop"); n != 157 {
+		t.Errorf("%d documents", n)
+	}
+	if r := l.starter(0, "list"); len(r.Stdout) == 0 {
+		t.Error("the load is in no list")
+	}
+	l.starter(0, "status", "shop")
+}

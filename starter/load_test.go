@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"trawl/internal/contract"
+	"trawl/internal/spec"
+)
+
+// fakeLoads is Temporal's side of loads, by workflow id.
+type fakeLoads struct {
+	execs   map[string]execution
+	specs   map[string]json.RawMessage
+	status  contract.LoadsStatus
+	ends    loadEnding
+	started []contract.LoadsInput
+	updates []string
+	endless bool
+	refuse  error
+}
+
+func (f *fakeLoads) DescribeLoad(_ context.Context, id string) (execution, error) {
+	e := f.execs[id]
+	e.Name = id
+	return e, nil
+}
+
+func (f *fakeLoads) LoadSpec(_ context.Context, name string) (json.RawMessage, error) {
+	if raw := f.specs[name]; raw != nil {
+		return raw, nil
+	}
+	return nil, fail(exitNotFound, "Temporal has forgotten load %s", name)
+}
+
+func (f *fakeLoads) StartLoad(_ context.Context, in contract.LoadsInput) (string, error) {
+	f.started = append(f.started, in)
+	return "run", nil
+}
+
+func (f *fakeLoads) WaitLoad(ctx context.Context, _, _ string) (string, *contract.LoadsSummary, error) {
+	if f.endless {
+		<-ctx.Done()
+		return "", nil, ctx.Err()
+	}
+	return f.ends.state, f.ends.summary, f.ends.err
+}
+
+func (f *fakeLoads) LoadStatus(context.Context, string) (contract.LoadsStatus, error) {
+	return f.status, nil
+}
+
+func (f *fakeLoads) UpdateLoad(_ context.Context, id, update string, arg any) error {
+	b, err := json.Marshal(arg)
+	f.updates = append(f.updates, fmt.Sprintf("%s %s %s", id, update, b))
+	return errors.Join(err, f.refuse)
+}
+
+func (f *fakeLoads) CancelLoad(_ context.Context, id string) error {
+	f.updates = append(f.updates, id+" cancel")
+	return nil
+}
+
+func (f *fakeLoads) ListLoads(context.Context, int) (out []execution, err error) {
+	for id, e := range f.execs {
+		e.Name = id
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func (f *fakeLoads) Worker(context.Context) (bool, error) { return true, nil }
+
+func (f *fakeLoads) Close() {}
+
+const small = "name: shop\nsources: [{topic: orders, until: end}]\n"
+
+func loadFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "load.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func encoded(t *testing.T, text string) json.RawMessage {
+	t.Helper()
+	s, err := spec.ParseLoad("load.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func shopSummary(l contract.Ledger) *contract.LoadsSummary {
+	return &contract.LoadsSummary{
+		Name: "shop", Outcome: contract.OutcomeCompleted, Started: epoch, Ended: epoch.Add(7 * time.Second), Ledger: l,
+		Partitions: []contract.LoadReport{{Topic: "orders", Position: l.Offsets, End: l.Offsets, Ledger: l, State: "extract", Closed: true}},
+	}
+}
+
+func TestLoadToTheEnd(t *testing.T) {
+	f := newFakes()
+	f.load.ends = loadEnding{state: stateCompleted, summary: shopSummary(contract.Ledger{Offsets: 12345, Loaded: 12000, Superseded: 345})}
+	golden(t, "load", f.run("load", "-q", "-f", loadFile(t, small+"limits: {rate: 7}")).String())
+	if len(f.load.started) != 1 || f.load.started[0].Run != (contract.Run{Crawl: "shop"}) || f.load.started[0].Rate != 7 {
+		t.Fatalf("started with %+v", f.load.started)
+	}
+	if s, err := spec.DecodeLoad(f.load.started[0].Load); err != nil || s.Sources[0].Topic != "orders" {
+		t.Errorf("%v %v", s, err)
+	}
+}
+
+func TestExitCodesOfLoads(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  loadEnding
+		code int
+		want string
+	}{
+		{"failed documents", loadEnding{state: stateCompleted, summary: shopSummary(contract.Ledger{Offsets: 3, Loaded: 2, Errors: 1})}, exitPages, "starter errors shop"},
+		{"lost", loadEnding{state: stateCompleted, summary: shopSummary(contract.Ledger{Offsets: 3, Loaded: 2, Lost: 1})}, exitPages, "lost to retention"},
+		{"no balance", loadEnding{state: stateCompleted, summary: shopSummary(contract.Ledger{Offsets: 3, Loaded: 2})}, exitPages, "1 NOT ACCOUNTED FOR"},
+		{"cancelled", loadEnding{state: stateCancelled, summary: shopSummary(contract.Ledger{})}, exitCancelled, "nothing yet"},
+		{"terminated", loadEnding{state: stateTerminated}, exitFailed, "starter load --name shop lets it go on"},
+		{"failed", loadEnding{err: errors.New("load/shop failed: topics differ")}, exitFailed, "topics differ"},
+	} {
+		f := newFakes()
+		f.load.ends = tt.end
+		if got := f.run("load", "-f", loadFile(t, small)); got.code != tt.code || !strings.Contains(got.out+got.err, tt.want) {
+			t.Errorf("%s: want %d %q, got %s", tt.name, tt.code, tt.want, got)
+		}
+	}
+}
+
+func TestSameLoadAgain(t *testing.T) {
+	f := newFakes()
+	f.load.execs = map[string]execution{"load/shop": {State: stateRunning, RunID: "r"}}
+	f.load.specs = map[string]json.RawMessage{"shop": encoded(t, small)}
+	if got := f.run("load", "-f", loadFile(t, small), "--wait=false"); got.code != exitOK || !strings.Contains(got.err, "attached to load/shop") || len(f.load.started) > 0 {
+		t.Errorf("%s", got)
+	}
+	got := f.run("load", "-f", loadFile(t, small+"read: uncommitted\n"))
+	if got.code != exitTaken || !strings.Contains(got.err, "read: committed, now uncommitted") {
+		t.Errorf("%s", got)
+	}
+	for _, state := range []string{stateCompleted, stateCancelled, stateTerminated, stateFailed} {
+		f.load.execs["load/shop"] = execution{State: state}
+		got := f.run("load", "--name", "shop", "--wait=false")
+		if got.code != exitOK || got.out != "load/shop\n" || !strings.Contains(got.err, "going on from its positions with load/shop") {
+			t.Errorf("%s: %s", state, got)
+		}
+	}
+	if len(f.load.started) != 4 {
+		t.Errorf("%d starts", len(f.load.started))
+	}
+	if got := f.run("load", "--name", "other"); got.code != exitNotFound {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestLoadDetaches(t *testing.T) {
+	f := newFakes()
+	f.load.endless = true
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	got := f.runCtx(ctx, "", "load", "-f", loadFile(t, small))
+	if got.code != exitDetached || !strings.Contains(got.err, "starter load --name shop") {
+		t.Error(got)
+	}
+}
+
+func TestLoadValidateAndDryRun(t *testing.T) {
+	f := newFakes()
+	if got := f.run("load", "validate", "-f", loadFile(t, small)); got.code != exitOK || !strings.Contains(got.out, "valid, load shop") {
+		t.Error(got)
+	}
+	bad := loadFile(t, "name: shop\nsources: [{topic: orders, untill: end, where: 'a ==='}]\n")
+	if got := f.run("load", "validate", "-f", bad); got.code != exitUsage || !strings.Contains(got.err, "load.yaml:2: sources[0].untill: is no key of a load; did you mean until?") {
+		t.Error(got)
+	}
+	wrong := loadFile(t, "name: shop\nsources: [{topic: orders, where: 'a ==='}]\n")
+	if got := f.run("load", "validate", "-f", wrong); got.code != exitUsage || !strings.Contains(got.err, "sources[0]") {
+		t.Error(got)
+	}
+	if got := f.run("load", "-f", loadFile(t, small), "--dry-run"); got.code != exitOK || !strings.Contains(got.out, "start: earliest # default") || !strings.Contains(got.err, "would start load/shop") {
+		t.Error(got)
+	}
+	f.noTemporal = true
+	if got := f.run("load", "-f", loadFile(t, small), "--dry-run"); got.code != exitOK || !strings.Contains(got.err, "is not known") {
+		t.Error(got)
+	}
+	if got := f.run("load"); got.code != exitUsage {
+		t.Error(got)
+	}
+	if len(f.load.started) > 0 {
+		t.Error("something was started")
+	}
+}
+
+func TestLoadVerbs(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"load pause shop", "load/shop pause null"},
+		{"load resume crawl/docs", "crawl/docs/load resume null"},
+		{"pause load/shop", "load/shop pause null"},
+		{"resume load/shop", "load/shop resume null"},
+		{"cancel load/shop", "load/shop cancel"},
+		{"load seek shop --topic orders --partition 2 --offset 7 --reason r", `load/shop seek {"topic":"orders","partition":2,"offset":7,"reason":"r"}`},
+		{"load seek shop --topic orders --partition 2 --time 2026-01-31T00:00:00Z --reason r", `"time":"2026-01-31T00:00:00Z"`},
+		{"load skip shop --topic orders --partition 2 --offset 7 --through 9 --reason r", `load/shop skip {"topic":"orders","partition":2,"offset":7,"through":9,"reason":"r"}`},
+		{"load to-errors crawl/docs --partition 0 --offset 7 --reason r", `crawl/docs/load to-errors {"partition":0,"offset":7,"reason":"r"}`},
+		{"load set-batch shop --bytes 2MiB --count 100", `load/shop set-batch {"bytes":2097152,"count":100}`},
+		{"load set-rate shop --rate 12.5", `load/shop set-rate {"records":12.5}`},
+	} {
+		f := newFakes()
+		f.load.execs = map[string]execution{"load/shop": {State: stateRunning, RunID: "r"}}
+		got := f.run(strings.Fields(tt.line)...)
+		if got.code != exitOK || len(f.load.updates) != 1 || !strings.Contains(f.load.updates[0], tt.want) {
+			t.Errorf("%s: %v, %s", tt.line, f.load.updates, got)
+		}
+	}
+	for _, line := range []string{
+		"load skip shop --topic orders --partition 2 --offset 7", "load seek shop --topic o --partition 1 --reason r",
+		"load set-rate shop", "load set-batch shop --bytes lots", "set-rate load/shop --delay 1s", "load to-errors shop --partition 1 --reason r",
+		"load seek shop --topic o --partition 1 --reason r --time soon",
+	} {
+		f := newFakes()
+		if got := f.run(strings.Fields(line)...); got.code != exitUsage || len(f.load.updates) > 0 {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+}
+
+func TestStatusOfALoad(t *testing.T) {
+	f := newFakes()
+	f.load.execs = map[string]execution{"load/shop": {State: stateRunning, RunID: "r", Started: epoch}}
+	f.load.status = contract.LoadsStatus{
+		Name: "shop", Phase: "loading", Started: epoch, Ledger: contract.Ledger{Offsets: 1000, Loaded: 990, Errors: 10}, Rate: 12.5, Lag: 250,
+		Partitions: []contract.LoadReport{
+			{Topic: "orders", Position: 600, End: 800, State: "load", Ledger: contract.Ledger{Offsets: 600}, Retry: contract.RetryState{
+				State: "load", Class: 13, Attempts: 12, Error: "400", Alone: true, Offset: 605,
+			}},
+			{Topic: "orders", Partition: 1, Position: 400, End: 450, State: "extract", Ledger: contract.Ledger{Offsets: 400}, Rate: 12.5},
+		},
+		Trouble: []string{"orders[0]: in load, class 13, attempt 12: sink refused"},
+	}
+	want := f.run("status", "load/shop")
+	golden(t, "load-status", want.String())
+	if got := f.run("status", "shop"); got != want {
+		t.Errorf("by its bare name: %s", got)
+	}
+	if got := f.run("status"); !strings.Contains(got.out, "load/shop: loading, 990 loaded (12.5/s), 250 to go") {
+		t.Error(got)
+	}
+	if got := f.run("list"); !strings.Contains(got.out, "load/shop") {
+		t.Error(got)
+	}
+	if got := f.run("status", "load/other"); got.code != exitNotFound {
+		t.Error(got)
+	}
+	f.load.execs["load/shop"] = execution{State: stateCompleted, RunID: "r"}
+	f.load.ends = loadEnding{state: stateCompleted, summary: shopSummary(contract.Ledger{Offsets: 5, Loaded: 5})}
+	if got := f.run("status", "load/shop"); !strings.Contains(got.out, "load shop: completed in 7s") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trawl/internal/contract"
+	"trawl/internal/spec"
+	"trawl/workflows"
+)
+
+// loadID is the workflow of the loaders that a name means: a load's, or with
+// crawl/ before it those of a crawl.
+func loadID(name string) string {
+	if crawl, ok := workflows.CrawlName(name); ok {
+		return workflows.LoadsID(crawl)
+	}
+	if load, ok := workflows.LoadRootName(name); ok {
+		name = load
+	}
+	return workflows.LoadRootID(name)
+}
+
+// verbName is the name that loadID makes an id of.
+func verbName(id string) string {
+	if name, ok := workflows.LoadRootName(id); ok {
+		return name
+	}
+	return strings.TrimSuffix(id, "/load")
+}
+
+// order sends an update to loaders under way and confirms it.
+func (a *app) order(ctx context.Context, name, update string, arg any, done string) error {
+	t, err := a.world.loads(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	id := loadID(name)
+	if err := t.UpdateLoad(ctx, id, update, arg); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]string{"id": id, "done": done})
+	}
+	a.say("%s: %s", id, done)
+	return nil
+}
+
+func (a *app) loadVerbs() []*cobra.Command {
+	verbs := []*cobra.Command{
+		named("pause", "Let no slice begin until resume", func(cmd *cobra.Command, name string) error {
+			return a.order(cmd.Context(), name, workflows.UpPause, nil, "paused; starter load resume "+name+" lets it go on")
+		}),
+		named("resume", "Let paused loaders go on", func(cmd *cobra.Command, name string) error {
+			return a.order(cmd.Context(), name, workflows.UpResume, nil, "goes on")
+		}),
+		a.seekCmd(), a.skipCmd(), a.toErrorsCmd(), a.setBatchCmd(), a.setLoadRateCmd(),
+	}
+	for _, v := range verbs {
+		v.Long = v.Short + ".\n\nNAME is that of a load; crawl/NAME means the loaders of a crawl."
+	}
+	return verbs
+}
+
+// target are the flags that name a partition.
+type target struct {
+	topic     string
+	partition int
+	reason    string
+}
+
+func (t *target) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.topic, "topic", "", "topic of the load; leave it out for a crawl")
+	cmd.Flags().IntVar(&t.partition, "partition", 0, "partition of the topic (required)")
+	cmd.Flags().StringVar(&t.reason, "reason", "", "why; it stays in the history (required)")
+	for _, f := range []string{"partition", "reason"} {
+		if err := cmd.MarkFlagRequired(f); err != nil {
+			panic(err) // the flags are just above
+		}
+	}
+}
+
+func (t *target) load() contract.LoadTarget {
+	return contract.LoadTarget{Topic: t.topic, Partition: t.partition}
+}
+
+func (a *app) seekCmd() *cobra.Command {
+	var t target
+	var offset int64
+	var at string
+	cmd := named("seek", "Let a loader go on at another offset, or at a time", func(cmd *cobra.Command, name string) error {
+		o := contract.SeekLoad{LoadTarget: t.load(), Offset: offset, Reason: t.reason}
+		where := fmt.Sprintf("offset %d", offset)
+		if at != "" {
+			moment, err := time.Parse(time.RFC3339Nano, at)
+			if err != nil {
+				return fail(exitUsage, "--time %s is no time of RFC 3339: write 2026-01-31T00:00:00Z", at)
+			}
+			o.Time, where = moment.UTC(), moment.UTC().Format(time.RFC3339)
+		}
+		return a.order(cmd.Context(), name, workflows.UpSeek, o, fmt.Sprintf("partition %d goes on at %s; its ledger begins there", t.partition, where))
+	})
+	t.flags(cmd)
+	cmd.Flags().Int64Var(&offset, "offset", 0, "offset to go on at")
+	cmd.Flags().StringVar(&at, "time", "", "the first record at or after this time, RFC 3339")
+	cmd.MarkFlagsMutuallyExclusive("offset", "time")
+	cmd.MarkFlagsOneRequired("offset", "time")
+	return cmd
+}
+
+func (a *app) skipCmd() *cobra.Command {
+	return a.leaveOutCmd("skip", "Leave offsets out; they count as skipped", workflows.UpSkip, "skipped")
+}
+
+func (a *app) toErrorsCmd() *cobra.Command {
+	return a.leaveOutCmd("to-errors", "Send the record that stops a loader to the errors topic", workflows.UpToErrors, "sent to the errors topic")
+}
+
+func (a *app) leaveOutCmd(use, short, update, done string) *cobra.Command {
+	var t target
+	var o contract.SkipLoad
+	cmd := named(use, short, func(cmd *cobra.Command, name string) error {
+		o.LoadTarget, o.Reason = t.load(), t.reason
+		text := fmt.Sprintf("offset %d", o.Offset)
+		if o.Through > o.Offset {
+			text = fmt.Sprintf("offsets %d to %d", o.Offset, o.Through)
+		}
+		return a.order(cmd.Context(), name, update, o, fmt.Sprintf("%s of partition %d will be %s", text, t.partition, done))
+	})
+	t.flags(cmd)
+	cmd.Flags().Int64Var(&o.Offset, "offset", 0, "the offset (required)")
+	cmd.Flags().Int64Var(&o.Through, "through", 0, "the last of several offsets")
+	if err := cmd.MarkFlagRequired("offset"); err != nil {
+		panic(err) // the flag is two lines above
+	}
+	return cmd
+}
+
+func (a *app) setBatchCmd() *cobra.Command {
+	var size string
+	var b contract.Batching
+	cmd := named("set-batch", "Change how much loaders write at once", func(cmd *cobra.Command, name string) error {
+		if size != "" {
+			n, err := spec.ParseSize(size)
+			if err != nil {
+				return fail(exitUsage, "--bytes %w", err)
+			}
+			b.Bytes = n
+		}
+		return a.order(cmd.Context(), name, workflows.UpSetBatch, b, "the next writes are of that size")
+	})
+	cmd.Flags().StringVar(&size, "bytes", "", "documents of one write, for example 2MiB; without it what the spec says")
+	cmd.Flags().IntVar(&b.Count, "count", 0, "records of one write; 0 for what the spec says")
+	return cmd
+}
+
+func (a *app) setLoadRateCmd() *cobra.Command {
+	var rate float64
+	cmd := named("set-rate", "Change how many records a second are loaded", func(cmd *cobra.Command, name string) error {
+		done := fmt.Sprintf("at most %v records a second from now on", rate)
+		if rate == 0 {
+			done = "no limit of the rate from now on"
+		}
+		return a.order(cmd.Context(), name, workflows.UpSetRate, contract.LoadRate{Records: rate}, done)
+	})
+	cmd.Flags().Float64Var(&rate, "rate", 0, "records a second of all partitions together; 0 for no limit (required)")
+	if err := cmd.MarkFlagRequired("rate"); err != nil {
+		panic(err) // the flag is two lines above
+	}
+	return cmd
+}
