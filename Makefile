@@ -61,6 +61,11 @@ histories: build build-dev ## Record histories of small crawls for the replay te
 test-real: build build-dev ## Test on a real Kafka, OpenSearch and Elasticsearch; needs a JDK and Maven
 	deploy/realstack/test.sh
 
+.PHONY: e2e-loader
+e2e-loader: build build-dev ## Every fault of the loader's table: once, for 60 s on a fake clock, with kill -9 (15 minutes)
+	go test -count=1 -run 'TestMatrix' -v ./internal/ingest | grep -v '^=== RUN\|--- PASS'
+	cd dev && LOADER_CELLS=all HARNESS_BIN=$(CURDIR)/bin go test -count=1 -timeout 30m -parallel 5 -run 'TestKill' -v ./e2e/loader | grep -v '^=== \(RUN\|PAUSE\|CONT\)\|--- PASS'
+
 .PHONY: e2e-docs
 e2e-docs: build build-dev ## Crawl the manual of Python and compare with wget; needs apt-get
 	cd dev && HARNESS_BIN=$(CURDIR)/bin go test -tags e2edocs -count=1 -v ./e2e/docs

@@ -1,0 +1,81 @@
+package loader
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"trawl/internal/contract"
+	"trawl/internal/ingest"
+)
+
+// kill runs a cell: a fault, the death of the worker at that instant, a new
+// worker; then everything has to be there, once. It says what happened.
+func kill(t *testing.T, p pair, f fault, _ int) string {
+	l := newPlant(t, p, f)
+	l.fill()
+	l.startWorker()
+	l.start()
+	if f.shut != nil {
+		l.until("the state names the class", time.Minute, l.named)
+		l.killWorker()
+	}
+	select {
+	case <-l.killed:
+	case <-time.After(time.Minute):
+		t.Fatalf("the fault was not met: %d hits, loader %+v", l.hits, l.report())
+	}
+	at := l.report().Position
+	must(t, l.kafkaGate.open())
+	must(t, l.sinkGate.open())
+	died := time.Now()
+	l.startWorker()
+	l.until("every record is a document or a failure", doneTimeout, func() bool {
+		failures, _ := l.failures()
+		return len(l.es.Docs(indexName)) == len(l.good) && len(failures) == len(l.bad)
+	})
+	var r contract.LoadReport
+	l.until("the loader is at the end", time.Minute, func() bool { r = l.report(); return r.Position == records })
+	took := time.Since(died)
+	stated := l.conserved(r)
+	if t.Failed() {
+		return "FAILED"
+	}
+	again := ""
+	if stated > len(l.bad) {
+		again = fmt.Sprintf("; %d of %d failures stated again with their id", stated-len(l.bad), len(l.bad))
+	}
+	return fmt.Sprintf("0 lost, 0 twice; done %s after the kill, which was at position %d%s", took.Round(time.Second), at, again)
+}
+
+// conserved checks what came of every record, and gives how many records state
+// failures.
+func (l *plant) conserved(r contract.LoadReport) int {
+	l.t.Helper()
+	docs := l.es.Docs(indexName)
+	failures, stated := l.failures()
+	for o := range int64(records) {
+		id := ingest.RecordID(sourceTopic, 1, o)
+		version, loaded := docs[id]
+		f, fails := failures[id]
+		class, owed := l.bad[o]
+		if loaded != l.good[o] || fails != owed || loaded && version != o || fails && f.Class != class {
+			l.t.Errorf("offset %d: document %t of version %d, failure %t of class %s; want a document: %t, a failure: %t of class %s",
+				o, loaded, version, fails, f.Class, l.good[o], owed, class)
+		}
+		delete(docs, id)
+		delete(failures, id)
+	}
+	if len(docs)+len(failures) > 0 {
+		l.t.Errorf("nobody wrote %v, %v", docs, failures)
+	}
+	if w := r.Ledger; w.Offsets != records || w.Loaded != int64(len(l.good)) || w.Errors != int64(len(l.bad)) || w.Missing() != 0 {
+		l.t.Errorf("ledger %+v", w)
+	}
+	ctx := l.t.Context()
+	l.until("the position is copied to the group", time.Minute, func() bool {
+		at, _, ok, err := l.feed.Committed(ctx, "trawl.load."+loadName, sourceTopic, 1)
+		return err == nil && ok && at == records
+	})
+	return stated
+}
