@@ -6,7 +6,7 @@ import (
 )
 
 // shown is a report of contenders with these speeds, all right.
-func shown(speeds map[string]float64, change func(name string, r *Run)) *Report {
+func shown(web string, speeds map[string]float64, change func(name string, r *Run)) *Report {
 	r := &Report{}
 	for name, speed := range speeds {
 		x := Run{Contender: name, Speed: speed, CPU: 0.2, Distinct: 100, Seconds: 1}
@@ -16,7 +16,7 @@ func shown(speeds map[string]float64, change func(name string, r *Run)) *Report 
 		if change != nil {
 			change(name, &x)
 		}
-		r.Contenders = append(r.Contenders, Contender{Name: name})
+		r.Contenders = append(r.Contenders, Contender{Name: name, Web: web})
 		r.Runs = append(r.Runs, x)
 	}
 	r.Finish()
@@ -40,7 +40,7 @@ func result(t *testing.T, r *Report, part string) *Result {
 
 func TestGoals(t *testing.T) {
 	speeds := map[string]float64{trawl1: 4000, CollyStores: 1000, RawStores: 6000, trawlSQLite: 1500, trawlHosts: 4100, trawlFifty: 40, spiderDisk: 1000}
-	r := shown(speeds, func(name string, x *Run) {
+	r := shown(busy, speeds, func(name string, x *Run) {
 		switch name {
 		case trawl1:
 			x.Dups = 1
@@ -82,7 +82,7 @@ func TestGoals(t *testing.T) {
 
 func TestGoalsOfPoliteWebs(t *testing.T) {
 	for share, reached := range map[float64]bool{0.949: false, 0.95: true, 0.99: true} {
-		r := shown(map[string]float64{trawl1: 900}, func(_ string, x *Run) {
+		r := shown("polite", map[string]float64{trawl1: 900}, func(_ string, x *Run) {
 			x.Stack.Activities = 50
 			x.Ideal = &Ideal{Requests: 950, Possible: 1000, Seconds: 1, Share: share}
 		})
@@ -94,6 +94,15 @@ func TestGoalsOfPoliteWebs(t *testing.T) {
 		}
 		if s := text(t, r); !strings.Contains(s, "allowed 1000 a second") {
 			t.Errorf("the report has no ideal rate:\n%s", s)
+		}
+	}
+}
+
+func TestGoalsOfOtherWebs(t *testing.T) {
+	speeds := map[string]float64{trawl1: 4000, RawStores: 6000}
+	for web, want := range map[string]int{busy: 5, hosts: 3, "large": 1} {
+		if r := shown(web, speeds, nil); len(r.Goals) != want {
+			t.Errorf("on web %s %d goals are shown, want %d: %+v", web, len(r.Goals), want, r.Goals)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestJudgeHeap(t *testing.T) {
 
 func TestHeapGoal(t *testing.T) {
 	for farthest, reached := range map[float64]bool{0.08: true, 0.12: false} {
-		r := shown(map[string]float64{trawl1: 900}, func(_ string, x *Run) {
+		r := shown("small", map[string]float64{trawl1: 900}, func(_ string, x *Run) {
 			x.Heap = &Heap{Median: 1 << 20, Farthest: farthest, Samples: []HeapSample{{Pages: 7}}}
 		})
 		if g := result(t, r, "live heap"); g == nil || g.Reached != reached {

@@ -2,8 +2,8 @@ package runner
 
 import "path/filepath"
 
-// peerFiles are, below the directory of this repository, the programs of ours
-// that make a peer crawl.
+// scrapyFile is, below the directory of this repository, in which the
+// benchmark runs, the spider of ours that makes Scrapy crawl.
 const scrapyFile = "bench/peers/scrapy/spider.py"
 
 // peerList are crawlers of other people, installed in a directory by "make
@@ -16,10 +16,6 @@ func peerList(dir string, w Web) []Contender {
 	spider := []string{filepath.Join(dir, "spider", "release", "spider-peer"), "{URL}"}
 	spiderDiffers := []string{"with_concurrency_limit(16)", "with_respect_robots_txt(false) and with_delay(0), which are its defaults", "TMPDIR (the measurement's own)"}
 	const temporary = "TMPDIR={DIR}"
-	file, err := filepath.Abs(scrapyFile)
-	if err != nil {
-		file = scrapyFile
-	}
 	return []Contender{
 		{
 			Name: spiderMemory, Web: w.Name, Command: spider, Env: []string{temporary, "LINKS_VISITED_MEMORY_LIMIT=1000000000"},
@@ -29,7 +25,7 @@ func peerList(dir string, w Web) []Contender {
 		{
 			Name: scrapyDir, Web: w.Name,
 			Command: []string{
-				filepath.Join(dir, "scrapy", "bin", "python"), "-m", "scrapy", "runspider", file, "-a", "url={URL}",
+				filepath.Join(dir, "scrapy", "bin", "python"), "-m", "scrapy", "runspider", scrapyFile, "-a", "url={URL}",
 				"-s", "JOBDIR={DIR}/job", "-s", "CONCURRENT_REQUESTS=16", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=16",
 				"-s", "ROBOTSTXT_OBEY=False", "-s", "LOG_LEVEL=WARNING",
 			},
