@@ -3,11 +3,10 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"trawl/internal/contract"
@@ -61,16 +60,16 @@ func (c *indexCache) put(key string, x *redrive.Index) {
 // redriveTarget is where the documents of a redrive go, and how they are made:
 // as the loader does it.
 type redriveTarget struct {
-	to        sink.Sink
-	release   func()
+	open      func(ctx context.Context) (*openSink, error)
 	transform redrive.TransformFunc
-	limit     time.Duration // of one transform
-	maxRecord int
-	index     string
+	config    ingest.Config // limits and names
 }
 
-func (a *Activities) redriveTarget(ctx context.Context, run contract.Run) (*redriveTarget, error) {
-	s, err := a.specOf(ctx, run)
+func (a *Activities) redriveTarget(ctx context.Context, in contract.RedriveSliceInput) (*redriveTarget, error) {
+	if in.Load != nil {
+		return a.redriveLoad(in)
+	}
+	s, err := a.specOf(ctx, in.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +77,36 @@ func (a *Activities) redriveTarget(ctx context.Context, run contract.Run) (*redr
 	if err != nil {
 		return nil, err
 	}
-	to, err := a.openIndex(ctx, run, s)
+	return &redriveTarget{
+		open:      func(ctx context.Context) (*openSink, error) { return a.openIndex(ctx, in.Run, s) },
+		transform: func(rec *kafkalog.Record, _ string, _ int) (sink.Op, bool, error) { return ops(rec) },
+		config:    ingest.Config{Target: in.Run.Index(s.Sink.Index), MaxRecord: int(s.Limits.PageSize) + (1 << 20)},
+	}, nil
+}
+
+func (a *Activities) redriveLoad(in contract.RedriveSliceInput) (*redriveTarget, error) {
+	l, err := a.loadOf(in.Load)
 	if err != nil {
 		return nil, err
 	}
-	return &redriveTarget{
-		to: to, release: func() { a.sinks.put(to) }, maxRecord: int(s.Limits.PageSize) + (1 << 20), index: run.Index(s.Sink.Index),
-		transform: func(rec *kafkalog.Record, _ string, _ int) (sink.Op, bool, error) { return ops(rec) },
-	}, nil
+	t := &redriveTarget{
+		open: func(ctx context.Context) (*openSink, error) { return a.openTarget(ctx, l.spec) },
+		config: ingest.Config{
+			Target: l.spec.Sink.Index, MaxRecord: int(l.spec.Limits.Record), BatchBytes: int(l.spec.Limits.BatchBytes),
+		},
+	}
+	for i := range l.spec.Sources {
+		t.config.TransformLimit = max(t.config.TransformLimit, transformLimit(&l.spec.Sources[i]))
+	}
+	t.transform = func(rec *kafkalog.Record, topic string, partition int) (sink.Op, bool, error) {
+		for i, s := range l.spec.Sources {
+			if s.Topic == topic && (len(s.Partitions) == 0 || slices.Contains(s.Partitions, partition)) {
+				return l.ops[i](rec, topic, partition)
+			}
+		}
+		return sink.Op{}, false, fmt.Errorf("the load reads %s partition %d no more: discard it, or name the source in its spec", topic, partition)
+	}
+	return t, nil
 }
 
 // RedrivePlan finds the bounds of a redrive and, where that is not too much to
@@ -135,6 +156,15 @@ func (a *Activities) RedrivePlan(ctx context.Context, in contract.RedrivePlanInp
 // redriveFrom names the errors topic and the queue of the workers that can
 // write the sink.
 func (a *Activities) redriveFrom(ctx context.Context, in contract.RedrivePlanInput) (topic, queue string, err error) {
+	if in.Load != nil {
+		l, err := a.loadOf(in.Load)
+		if err != nil {
+			return "", "", err
+		}
+		topic = a.loadErrorsTopic(l.spec.Name)
+		queue, err = a.queueOf(ctx, l.spec.Sink.Kind, contract.LoadRun(l.spec.Name).Topic(a.Prefix, "queue"), topic)
+		return topic, queue, err
+	}
 	s, err := a.specOf(ctx, in.Run)
 	if err != nil {
 		return "", "", err
@@ -154,23 +184,13 @@ func (a *Activities) Redrive(ctx context.Context, in contract.RedriveSliceInput)
 		}
 		return nil
 	})()
-	sctx, stop := context.WithCancel(ctx)
+	sctx, stop := untilStopped(ctx)
 	defer stop()
-	done := make(chan struct{})
-	defer close(done)
-	go func() { // ends with the slice
-		select {
-		case <-activity.GetWorkerStopChannel(ctx):
-			stop()
-		case <-done:
-		}
-	}()
 	res := contract.RedriveSlice{Position: in.Position, State: ingest.Extract.String(), Retry: in.Retry}
-	target, err := a.redriveTarget(sctx, in.Run)
+	target, err := a.redriveTarget(sctx, in)
 	if err != nil {
 		return res, err
 	}
-	defer target.release()
 	key := fmt.Sprintf("%s/%s/%d", in.Redrive, in.Topic, in.Partition)
 	x := a.redrives.take(key, in)
 	if err := x.Extend(sctx, a.Log, in.Topic, in.Partition); err != nil {
@@ -184,18 +204,33 @@ func (a *Activities) Redrive(ctx context.Context, in contract.RedriveSliceInput)
 		Log: a.Log, Topic: in.Topic, Partition: in.Partition, Index: x, Select: in.Select,
 		Redrive: in.Redrive, Rate: in.Rate, Transform: target.transform,
 	})
-	m, err := ingest.New(ingest.Config{
-		Topic: in.Topic, Partition: in.Partition, Crawl: in.Name, Target: target.index, Policy: ingest.FromEarliest,
-		BatchCount: maxRedriveBatch, MaxRecord: target.maxRecord, TransformLimit: target.limit, Now: clock(ctx),
-		Restate: src.Restate, Progress: func(p ingest.Progress) { src.Forget(p.Position) },
-	}, src, src.Transform, target.to, source{a.Log, in.Topic, in.Partition})
+	var to *openSink
+	defer func() {
+		if to != nil {
+			a.sinks.put(to)
+		}
+	}()
+	c := target.config
+	c.Topic, c.Partition, c.Crawl, c.Policy = in.Topic, in.Partition, in.Name, ingest.FromEarliest
+	c.BatchCount, c.Now, c.Restate = maxRedriveBatch, clock(ctx), src.Restate
+	c.Progress = func(p ingest.Progress) { src.Forget(p.Position) }
+	c.Open = func(ctx context.Context, _ int64) (_ sink.Sink, at int64, err error) {
+		if to == nil {
+			if to, err = target.open(ctx); err != nil {
+				to = nil
+				return nil, -1, err
+			}
+		}
+		return to, -1, nil
+	}
+	m, err := ingest.New(c, src, src.Transform, nil, source{a.Log, in.Topic, in.Partition})
 	if err != nil {
 		return res, err
 	}
 	machine.Store(m)
-	_, to := x.Window()
+	_, end := x.Window()
 	r, err := m.Slice(sctx, contract.LoadInput{
-		Run: in.Run, Partition: in.Partition, Position: in.Position, TimeBox: in.TimeBox, IdleWait: in.TimeBox, Until: to, Retry: in.Retry,
+		Run: in.Run, Partition: in.Partition, Position: in.Position, TimeBox: in.TimeBox, IdleWait: in.TimeBox, Until: end, Retry: in.Retry,
 	})
 	if err != nil {
 		return res, err

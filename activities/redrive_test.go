@@ -17,6 +17,7 @@ import (
 	"trawl/internal/redrive"
 	"trawl/internal/sink"
 	"trawl/internal/sink/sqlite"
+	"trawl/internal/spec"
 )
 
 // picky is a sink that refuses every third document until it is mended.
@@ -215,4 +216,52 @@ func TestRedriveOfACrawlThatNeverFailed(t *testing.T) {
 	require.NoError(t, b.acts.Log.DeleteTopics(t.Context(), b.run.Topic("t", contract.TopicErrors)))
 	_, err := b.env.ExecuteActivity("RedrivePlan", contract.RedrivePlanInput{Name: "x", Run: b.run, Select: all})
 	require.ErrorContains(t, err, "there is no topic")
+}
+
+// TestRedriveOfALoad: the failures of any topic, with the load's spec of now.
+func TestRedriveOfALoad(t *testing.T) {
+	b := newRedriveBench(t, 1)
+	b.acts.Sink = func(string) (sink.Admin, error) { return sqlite.New(b.dir), nil }
+	ctx := t.Context()
+	require.NoError(t, b.acts.Log.EnsureTopics(ctx, []kafkalog.TopicSpec{
+		{Name: "events", Partitions: 1, Replication: 1}, {Name: "t.load.orders.errors", Partitions: 4, Replication: 1},
+	}))
+	encode := func(expression string) []byte {
+		s, err := spec.ParseLoad("load.yaml", []byte("name: orders\nsources:\n- topic: events\n  id: n\n  fields: [{expr: {field: twice, expression: '"+expression+"'}}]\nsink: {kind: sqlite}\n"))
+		require.NoError(t, err)
+		raw, err := s.Encode()
+		require.NoError(t, err)
+		return raw
+	}
+	var recs []kafkalog.Record
+	for i := range 6 {
+		value := fmt.Sprintf(`{"n":"n%d","amount":%d}`, i, i)
+		if i%2 == 0 {
+			value = fmt.Sprintf(`{"n":"n%d","amount":"%d"}`, i, i)
+		}
+		recs = append(recs, kafkalog.Record{Value: []byte(value)})
+	}
+	_, err := b.acts.Log.Append(ctx, "events", 0, recs)
+	require.NoError(t, err)
+	bad := encode("amount * 2")
+	in := contract.LoadInput{Run: contract.Run{Crawl: "orders"}, Load: bad, Topic: "events", Loader: 1, Position: -1, TimeBox: 10 * time.Second, IdleWait: time.Second, Until: 6}
+	in.Position = do[contract.LoadResult](b.bench, "Load", in).Position
+	if in.Position < 6 {
+		require.Equal(t, int64(6), do[contract.LoadResult](b.bench, "Load", in).Position)
+	}
+	redriven := func(load []byte, id string) contract.RedriveCounts {
+		plan := do[contract.RedrivePlan](b.bench, "RedrivePlan", contract.RedrivePlanInput{Name: "orders", Load: load, Select: all})
+		require.Equal(t, "t.load.orders.errors", plan.Topic)
+		require.Equal(t, "data", plan.Queue)
+		require.Equal(t, int64(3), plan.Selected)
+		return do[contract.RedriveSlice](b.bench, "Redrive", contract.RedriveSliceInput{
+			Name: "orders", Load: load, Select: all, Redrive: id, Topic: plan.Topic, Partition: 1,
+			Position: plan.Starts[1], End: plan.Ends[1], TimeBox: 10 * time.Second,
+		}).Counts
+	}
+	require.Equal(t, contract.RedriveCounts{Taken: 3, Failed: 3}, redriven(bad, "with the same spec"))
+	require.Equal(t, contract.RedriveCounts{Taken: 3, Loaded: 3}, redriven(encode("int(amount) * 2"), "with another spec"))
+	n, err := sqlite.New(b.dir).Count(ctx, "orders")
+	require.NoError(t, err)
+	require.Equal(t, int64(6), n)
 }
