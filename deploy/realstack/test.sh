@@ -74,6 +74,7 @@ TRAWL_ELASTIC_URL=http://127.0.0.1:$elastic real ./internal/sink/elastic
 "$here/stop.sh" "$work/es"
 export TRAWL_ELASTIC_URL=http://127.0.0.1:$opensearch
 real ./internal/sink/elastic
+real ./internal/ingest
 
 say "one crawl on Kafka and OpenSearch"
 (cd dev && HARNESS_BIN=$root/bin go test -tags e2ereal -count=1 -timeout 10m -v ./e2e/real)
