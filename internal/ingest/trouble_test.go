@@ -365,6 +365,19 @@ func TestShortAnswers(t *testing.T) {
 	}
 }
 
+// A welcome page while the index is being prepared is not taken for an index.
+func TestWelcomePageInConfigure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := cell{state: ingest.Configure, class: ingest.Uncategorised, lasts: faultLasts, step: ingest.StepOf(ingest.Configure, ingest.Event(ingest.Uncategorised))}
+		c.fault.sink = says(200, "text/html", "<html>welcome</html>")
+		p := newPlant(t, c)
+		p.sound(p.stream(streamed))
+		if !p.named {
+			t.Errorf("the state never said class 0: %v", p.heard)
+		}
+	})
+}
+
 // Bad documents: each fails alone, with the class that the table says.
 func TestBadDocuments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

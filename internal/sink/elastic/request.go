@@ -18,13 +18,18 @@ import (
 	"trawl/internal/sink"
 )
 
-// do sends a JSON request.
+// do sends a JSON request; a success that is no JSON object (a load balancer's
+// welcome) is an AnswerError, whatever the caller wants of it.
 func (a *Admin) do(ctx context.Context, method, path, body string) (json.RawMessage, error) {
 	o := elastic.PerformRequestOptions{Method: method, Path: path}
 	if body != "" {
 		o.Body, o.ContentType = body, "application/json"
 	}
-	return a.perform(ctx, o)
+	raw, err := a.perform(ctx, o)
+	if err == nil && (len(raw) == 0 || raw[0] != '{') {
+		return nil, &sink.AnswerError{Reason: fmt.Sprintf("%.80q to %s %s is not what we asked for", raw, method, path)}
+	}
+	return raw, err
 }
 
 // perform sends one request, once, and gives the errors of package sink.
