@@ -90,7 +90,7 @@ func (b *bench) simple(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		done := 0
 		err = b.read(conn, p, func(body []byte, n int) error {
 			done += n

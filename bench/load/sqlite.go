@@ -27,7 +27,7 @@ func (b *bench) trawlSQLite(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	admin, target := sqlite.New(dir), sink.Target{Name: "bench"}
 	if err := admin.PrepareTarget(ctx, target); err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func (b *bench) bareSQLite(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "bare.db")+
 		"?_pragma=journal_mode(WAL)&_pragma=synchronous(2)&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(4000)")
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *bench) bareSQLite(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		done := 0
 		err = b.rows(conn, p, func(rows []kafka.Message) error {
 			one.Lock()

@@ -95,9 +95,9 @@ func CheckIndex(name string) error {
 	case name == "" || len(name) > MaxIndex:
 		return fmt.Errorf("index name of %d bytes: give it 1 to %d", len(name), MaxIndex)
 	case strings.ContainsAny(name, `\/*?"<>| ,#:`) || strings.ToLower(name) != name || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("index name %q: use lower case, without spaces and any of \\ / * ? \" < > | , # :", name)
+		return fmt.Errorf("index name %q: use lower case, without spaces and without any of \\ / * ? \" < > | , # : in it", name)
 	case strings.ContainsRune("-_+", rune(name[0])) || name == "." || name == "..":
-		return fmt.Errorf("index name %q: do not begin it with -, _ or +, nor call it . or ..", name)
+		return fmt.Errorf("index name %q: choose one that is not . or .. and does not begin with -, _ or +", name)
 	}
 	return nil
 }

@@ -36,8 +36,11 @@ func TestParseQuery(t *testing.T) {
 func TestCheckOp(t *testing.T) {
 	doc := []byte("{}")
 	for _, good := range []sink.Op{
-		{ID: "a", Doc: doc}, {ID: strings.Repeat("x", 512), Version: 1 << 62, Doc: doc}, {ID: "d", Delete: true},
-		{ID: "a", Doc: doc, Index: "logs-2026.01.02", Routing: "x y"}, {ID: "a", Doc: doc, Create: true},
+		{ID: "a", Doc: doc},
+		{ID: strings.Repeat("x", 512), Version: 1 << 62, Doc: doc},
+		{ID: "d", Delete: true},
+		{ID: "a", Doc: doc, Index: "logs-2026.01.02", Routing: "x y"},
+		{ID: "a", Doc: doc, Create: true},
 	} {
 		if err := sink.CheckOp(good); err != nil {
 			t.Errorf("%.20q: %v", good.ID, err)

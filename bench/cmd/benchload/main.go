@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	cfg := load.Config{
 		Brokers: strings.Split(*brokers, ","), Elastic: *elastic, Dir: dir, Rounds: *rounds, Partitions: *partitions,
 		BatchBytes: *size, BatchCount: *count, SQLite: *inSQLite, Only: *only,

@@ -3,6 +3,7 @@ package elastic
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -101,7 +102,7 @@ func TestBody(t *testing.T) {
 	r, _ := b.open()
 	b.recycle()
 	for _, r := range append(readers, r) {
-		if n, err := r.Read(make([]byte, 10)); n != 0 || err != errOver {
+		if n, err := r.Read(make([]byte, 10)); n != 0 || !errors.Is(err, errOver) {
 			t.Errorf("after the end: %d bytes, %v", n, err)
 		}
 	}
