@@ -159,8 +159,10 @@ func (r *redrive) slice(ctx workflow.Context, cancelled workflow.Channel) error 
 	}
 	var res contract.RedriveSlice
 	if err := future.Get(ctx, &res); err != nil {
-		if temporal.IsCanceledError(err) {
-			return nil // no worker had begun it
+		// Cancelled before a worker had begun it, or its worker died: a slice
+		// whose cancellation was asked for is not tried again by the server.
+		if temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) {
+			return nil
 		}
 		return err
 	}

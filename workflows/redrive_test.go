@@ -218,6 +218,22 @@ func TestRedriveFailsForGoodOnly(t *testing.T) {
 	require.Equal(t, int64(13), r.run().Counts.Loaded)
 }
 
+// A worker that dies while its slice is being cancelled leaves a time-out that
+// the server does not try again.
+func TestRedriveSurvivesALostSlice(t *testing.T) {
+	r := newRedriveTest(t)
+	lost := false
+	r.slice = func(_ context.Context, in contract.RedriveSliceInput) (contract.RedriveSlice, error) {
+		if !lost {
+			lost = true
+			return contract.RedriveSlice{}, temporal.NewHeartbeatTimeoutError()
+		}
+		return tenOf(in), nil
+	}
+	require.Equal(t, int64(13), r.run().Counts.Loaded)
+	require.Equal(t, int64(5), r.slices[1].Position)
+}
+
 func TestRedriveGoesOnInANewRun(t *testing.T) {
 	r := newRedriveTest(t)
 	r.SetContinueAsNewSuggested(true)
