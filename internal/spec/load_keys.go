@@ -97,3 +97,14 @@ func withoutItems(path string) string {
 	}
 	return b.String()
 }
+
+// LoadReference is the part of docs/load.md about keys. A test compares.
+func LoadReference() string {
+	var b strings.Builder
+	b.WriteString("| key | value | default | what it says | example |\n| --- | --- | --- | --- | --- |\n")
+	for _, k := range loadKeys {
+		path := strings.ReplaceAll(strings.ReplaceAll(k.Path, "sources.", "sources[]."), "fields.", "fields[].")
+		b.WriteString("| `" + path + "` | " + k.Kind + " | " + k.Default + " | " + k.Doc + " | `" + strings.ReplaceAll(k.Example, "|", `\|`) + "` |\n")
+	}
+	return b.String()
+}

@@ -303,3 +303,38 @@ func TestDiffLoad(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestLoadReference compares docs/load.md with the table; -update writes it.
+func TestLoadReference(t *testing.T) {
+	file := filepath.Join("..", "..", "docs", "load.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mark = "Do not edit below. -->\n\n"
+	head, keys, ok := strings.Cut(string(text), mark)
+	if !ok {
+		t.Fatalf("%s has no place for the keys", file)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(head+mark+LoadReference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if keys != LoadReference() {
+		t.Errorf("%s is not what the table says: go test ./internal/spec -run TestLoadReference -update", file)
+	}
+}
+
+// TestLoadExamples: the files that the documentation shows are loads.
+func TestLoadExamples(t *testing.T) {
+	file := filepath.Join("..", "..", "docs", "load-qanal.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := ParseLoad(file, data); err != nil || len(s.Sources) != 2 || s.Sources[1].Plain.By != ByDay {
+		t.Errorf("%v %+v", err, s)
+	}
+}
