@@ -13,9 +13,18 @@ import (
 // worker; then everything has to be there, once. It says what happened.
 func kill(t *testing.T, p pair, f fault, _ int) string {
 	l := newPlant(t, p, f)
-	l.fill()
+	l.fill(0)
 	l.startWorker()
-	l.start()
+	if p.state == ingest.Configure { // the fault is there from the start
+		l.fill(1)
+		l.arm()
+		l.start()
+	} else {
+		l.start()
+		l.until("half of the records are loaded", time.Minute, func() bool { return l.report().Position == records/2 })
+		l.arm()
+		l.fill(1)
+	}
 	if f.shut != nil {
 		l.until("the state names the class", time.Minute, l.named)
 		l.killWorker()
@@ -25,7 +34,7 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 	case <-time.After(time.Minute):
 		t.Fatalf("the fault was not met: %d hits, loader %+v", l.hits, l.report())
 	}
-	at := l.report().Position
+	at := l.report().Position // what is known of it; the slice that died had told nobody
 	must(t, l.kafkaGate.open())
 	must(t, l.sinkGate.open())
 	died := time.Now()
@@ -35,7 +44,17 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 		return len(l.es.Docs(indexName)) == len(l.good) && len(failures) == len(l.bad)
 	})
 	var r contract.LoadReport
-	l.until("the loader is at the end", time.Minute, func() bool { r = l.report(); return r.Position == records })
+	l.until("the loader is at the end", time.Minute, func() bool {
+		if now := l.report(); now.Position < r.Position {
+			t.Errorf("position went from %d to %d", r.Position, now.Position)
+		} else {
+			r = now
+		}
+		return r.Position == records
+	})
+	if r.Position < at {
+		t.Errorf("position went from %d to %d", at, r.Position)
+	}
 	took := time.Since(died)
 	stated := l.conserved(r)
 	if t.Failed() {

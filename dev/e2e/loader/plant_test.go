@@ -33,6 +33,7 @@ const (
 	indexName   = "docs"
 	records     = 120
 	badEvery    = 10
+	poisonAt    = 89
 	maxContent  = 64 << 10 // of a bulk
 
 	startTimeout = time.Minute
@@ -239,25 +240,33 @@ func (l *plant) search(w http.ResponseWriter, r *http.Request) {
 	l.es.ServeHTTP(w, r)
 }
 
-// fill writes the records: one in ten fails, as the cell says or by its format.
-func (l *plant) fill() {
+// fill writes a half of the records: one in ten fails by its format or, in the
+// second half, one as the cell says.
+func (l *plant) fill(half int64) {
 	l.t.Helper()
-	recs := make([]kafkalog.Record, 0, records)
-	for i := range records {
+	recs := make([]kafkalog.Record, 0, records/2)
+	for i := half * records / 2; i < (half+1)*records/2; i++ {
 		value := fmt.Sprintf(`{"n":"%d"}`, i)
 		switch {
-		case i%badEvery != badEvery-1 || l.fault.poison != "" && i != badEvery*5-1:
-			l.good[int64(i)] = true
-		case l.fault.poison != "":
-			value, l.bad[int64(i)] = l.fault.poison, l.fault.fate
+		case l.fault.poison != "" && i == poisonAt:
+			value, l.bad[i] = l.fault.poison, l.fault.fate
+		case l.fault.poison == "" && i%badEvery == badEvery-1:
+			value, l.bad[i] = "no JSON", ingest.InvalidFormat
 		default:
-			value, l.bad[int64(i)] = "no JSON", ingest.InvalidFormat
+			l.good[i] = true
 		}
 		recs = append(recs, kafkalog.Record{Key: []byte("k"), Value: []byte(value)})
 	}
-	if base, err := l.feed.Append(l.t.Context(), sourceTopic, 1, recs); err != nil || base != 0 {
+	if base, err := l.feed.Append(l.t.Context(), sourceTopic, 1, recs); err != nil || base != half*records/2 {
 		l.t.Fatalf("append: at %d, %v", base, err)
 	}
+}
+
+// arm lets the fault come.
+func (l *plant) arm() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = true
 }
 
 const loadSpec = `name: ` + loadName + `
@@ -272,14 +281,11 @@ sink: {kind: elastic, index: ` + indexName + `}
 limits: {record: 1MiB, batch_count: 20}
 `
 
-// start starts the load, with the fault in its way.
+// start starts the load.
 func (l *plant) start() {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "load.yaml")
 	must(l.t, os.WriteFile(file, []byte(loadSpec), 0o600))
-	l.mu.Lock()
-	l.armed = true
-	l.mu.Unlock()
 	r := harness.RunProcess(l.t, "starter load", harness.StarterBinary(l.t), l.env(), startTimeout, "load", "-f", file, "--wait=false")
 	if r.Code != 0 {
 		l.t.Fatalf("starter load: %v", r)
