@@ -40,6 +40,8 @@ type Config struct {
 	Logger *slog.Logger
 	// BadSpec and BadTopics are the error types that are never retried.
 	BadSpec, BadTopics string
+	// Released is the signal by which a Fetch gives slots back before its end.
+	Released string
 }
 
 // Activities are the activities of one worker process.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -22,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"trawl/internal/contract"
+	"trawl/internal/frontier"
 	"trawl/internal/kafkalog"
 	"trawl/internal/sink"
 	"trawl/internal/sink/sqlite"
@@ -230,6 +232,37 @@ func TestWaitingExpandGivesWayToALaterOne(t *testing.T) {
 	<-interrupted // the second asks: the first must end
 	first.mu.Unlock()
 	<-taken
+}
+
+// While batches are open an Expand with nothing to deal waits for what they
+// find, and deals it at once.
+func TestExpandWaitsForSomethingToDeal(t *testing.T) {
+	s := newSite(t, map[string]string{"/": "home"})
+	b := newBench(t, s.URL+"/", nil)
+	b.run.SpecAt = do[contract.SeedResult](b, "Seed", contract.SeedInput{Run: b.run, Spec: b.spec}).SpecAt
+	busy := make(contract.SlotSet, contract.Slots/8)
+	for i := range busy {
+		busy[i] = 0xff
+	}
+	in := contract.ExpandInput{Run: b.run, Number: 1, OpenBatches: 1, Busy: busy, WaitFor: 300 * time.Millisecond}
+	began := time.Now()
+	r := do[contract.ExpandResult](b, "Expand", in)
+	require.Equal(t, contract.VerdictLater, r.Verdict)
+	require.GreaterOrEqual(t, time.Since(began), in.WaitFor, "it waited")
+
+	// Only the host of the seed is busy.
+	host := strings.TrimPrefix(s.URL, "http://")
+	in.Busy = make(contract.SlotSet, contract.Slots/8)
+	in.Busy[frontier.SlotOf(host)>>3] |= 1 << (frontier.SlotOf(host) & 7)
+	in.WaitFor = time.Minute
+	go func() {
+		k, v := frontier.Discovered{URL: "http://other.example/", How: frontier.HowLink, When: time.Now()}.Record()
+		_, err := b.acts.Log.Append(t.Context(), b.run.Topic(b.acts.Prefix, contract.TopicFrontier), 0, []kafkalog.Record{{Key: k, Value: v}})
+		assert.NoError(t, err)
+	}()
+	r = do[contract.ExpandResult](b, "Expand", in)
+	require.Equal(t, contract.VerdictBatch, r.Verdict)
+	require.Equal(t, "other.example", r.Batch.Hosts[0].Host)
 }
 
 // A batch that ends without any fact (its worker died) is simply dealt again:

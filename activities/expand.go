@@ -157,12 +157,41 @@ func (a *Activities) expand(ctx context.Context, in contract.ExpandInput) (contr
 	if in.FoldOnly {
 		return contract.ExpandResult{Verdict: contract.VerdictLater, End: end, LostTail: lost, Totals: o.state.Totals()}, nil
 	}
-	res := o.state.Deal(now(), in)
-	if err := o.state.Err(); err != nil {
-		return contract.ExpandResult{}, err
+	return a.deal(ctx, o.state, in, now, end, lost, interrupted)
+}
+
+const dealPoll = 200 * time.Millisecond
+
+// deal chooses a batch. If there is none it waits, as long as the input allows,
+// until something is due or new facts are there to be folded.
+func (a *Activities) deal(ctx context.Context, st *frontier.State, in contract.ExpandInput, now func() time.Time, end int64, lost bool, interrupted <-chan struct{}) (contract.ExpandResult, error) {
+	deadline := time.Now().Add(in.WaitFor)
+	for {
+		res := st.Deal(now(), in)
+		if err := st.Err(); err != nil {
+			return contract.ExpandResult{}, err
+		}
+		res.End, res.LostTail = end, lost
+		for moved := false; !moved; {
+			if res.Verdict != contract.VerdictLater || time.Until(deadline) <= 0 {
+				return res, nil
+			}
+			select {
+			case <-interrupted: // nobody waits for this answer any more
+				return res, nil
+			case <-ctx.Done():
+				return contract.ExpandResult{}, ctx.Err()
+			case <-time.After(min(dealPoll, time.Until(deadline))):
+			}
+			next, gone, err := a.fold(ctx, st, in)
+			if err != nil {
+				return contract.ExpandResult{}, err
+			}
+			due := !res.NextDue.IsZero() && !now().Before(res.NextDue)
+			moved = next != end || gone || due || time.Until(deadline) <= 0
+			end, lost = next, lost || gone
+		}
 	}
-	res.End, res.LostTail = end, lost
-	return res, nil
 }
 
 // tooMany: this worker holds more than its share plus one, and gave no shard

@@ -120,5 +120,8 @@ func (a *Activities) Fetch(ctx context.Context, in contract.FetchInput) (contrac
 		Run: in.Run, Shard: in.Shard, Plan: p.Plan, Batch: in.Batch, Gate: f,
 		Frontier: in.Run.Topic(a.Prefix, contract.TopicFrontier), Pages: in.Run.Topic(a.Prefix, contract.TopicPages),
 		Now: now, HardEnd: began.Add(info.StartToCloseTimeout - flushBefore),
+		Release: func(ctx context.Context, r contract.Released) error {
+			return a.Temporal.SignalWorkflow(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, a.Released, r)
+		},
 	})
 }

@@ -107,7 +107,7 @@ func serve(ctx context.Context, environ []string, stderr io.Writer) error {
 		Temporal: tc, Log: klog, Prefix: conf.TopicPrefix, Replication: conf.Replication,
 		Queue: queue, AcquireOn: workflows.QueueAcquire, DataQueue: workflows.DataQueue(dataID),
 		SharedQueue: workflows.QueueMain, Scratch: scratch, Sink: sinks(conf), Logger: log,
-		BadSpec: workflows.ErrTypeBadSpec, BadTopics: workflows.ErrTypeTopics,
+		BadSpec: workflows.ErrTypeBadSpec, BadTopics: workflows.ErrTypeTopics, Released: workflows.SigReleased,
 	})
 	defer acts.Close()
 	return work(ctx, tc, acts, queue, workflows.DataQueue(dataID), health, log)

@@ -109,6 +109,8 @@ const (
 	SigReport  = "report"
 	SigLoads   = "loads" // the report of a LoadsWorkflow
 	SigOrder   = "order" // of people, to one loader
+	// SigReleased goes from a Fetch under way to its shard.
+	SigReleased = "released"
 )
 
 // Updates of people, and queries.

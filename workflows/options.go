@@ -32,6 +32,10 @@ const (
 	silence     = 3 * reportQuiet  // of a shard, after which it is looked for
 	askAgain    = 2 * time.Second  // Expand, when nothing else asks for it
 	askSpacing  = 200 * time.Millisecond
+	// askDry is for an Expand that may wait inside: where much is going on a batch
+	// closes before that, and it is not wanted.
+	askDry     = 500 * time.Millisecond
+	waitForDue = 10 * time.Second // inside of Expand, while batches are open and nothing is to be dealt
 	// holdMost is how long a Fetch may wait for a slot that still cools.
 	holdMost   = 10 * time.Second
 	minBackoff = time.Second

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -54,13 +55,14 @@ type pending struct {
 	future  workflow.Future
 	cancel  workflow.CancelFunc
 	acquire bool
-	waits   bool
+	waits   bool // inside, for something to do
 }
 
 type shard struct {
 	in       contract.ShardInput
 	control  contract.ShardControl
 	controls workflow.ReceiveChannel
+	released workflow.ReceiveChannel
 	orphan   bool // the parent is gone or the workflow was cancelled
 
 	slots   *slots
@@ -78,7 +80,8 @@ type shard struct {
 	now     time.Time
 	nextAsk time.Time
 	lastAsk time.Time
-	freed   bool    // a batch closed since the Expand under way was scheduled
+	freed   bool    // slots closed since the Expand under way was scheduled
+	dry     bool    // the last Expand found nothing to deal, and no slot has closed since
 	asking  backoff // of Acquire and Expand
 	taking  backoff // of Fetch
 
@@ -94,7 +97,7 @@ type shard struct {
 func newShard(ctx workflow.Context, in contract.ShardInput) *shard {
 	s := &shard{
 		in: in, control: in.Control, slots: newSlots(), state: contract.ShardBusy, end: -1,
-		controls: workflow.GetSignalChannel(ctx, SigControl), now: workflow.Now(ctx),
+		controls: workflow.GetSignalChannel(ctx, SigControl), released: workflow.GetSignalChannel(ctx, SigReleased), now: workflow.Now(ctx),
 	}
 	s.nextAsk = s.now
 	switch {
@@ -142,8 +145,16 @@ func (s *shard) rollover(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() && s.quiet()
 }
 
-// receive takes every control message; only those of our parent's run count.
+// receive takes every message of Fetches under way, and every control message;
+// of these only those of our parent's run count.
 func (s *shard) receive() {
+	for {
+		var r contract.Released
+		if !s.released.ReceiveAsync(&r) {
+			break
+		}
+		s.release(r)
+	}
 	for {
 		var c contract.ShardControl
 		if !s.controls.ReceiveAsync(&c) {
@@ -162,6 +173,38 @@ func (s *shard) receive() {
 			s.nextAsk = s.now
 			s.urgent = true
 		}
+	}
+}
+
+// release closes slots of a batch that goes on over others.
+func (s *shard) release(r contract.Released) {
+	for _, o := range s.batches {
+		if o.batch.Number != r.Number {
+			continue
+		}
+		var done []int
+		o.batch.Slots = slices.DeleteFunc(o.batch.Slots, func(slot int) bool {
+			if slices.Contains(r.Slots, slot) {
+				done = append(done, slot)
+				return true
+			}
+			return false
+		})
+		if len(done) > 0 {
+			o.batch.Locators -= int(min(max(r.Locators, 0), int64(o.batch.Locators)))
+			s.slots.answered(done, s.now, r.Cool)
+			s.free()
+		}
+	}
+}
+
+// free: slots have closed, so that there may be something to deal. An Expand
+// that waits for it is asked anew; any other one first gives its answer.
+func (s *shard) free() {
+	s.freed, s.dry = true, false
+	s.nextAsk = earlier(s.nextAsk, s.now)
+	if s.expand != nil && s.expand.waits {
+		s.dropExpand()
 	}
 }
 
@@ -215,7 +258,7 @@ func (s *shard) ask(ctx workflow.Context) {
 	in := s.expandInput()
 	actx = workflow.WithActivityOptions(actx, expandOptions(s.queue, fmt.Sprintf("shard %d: %d batches open", s.in.Shard, len(s.batches))))
 	f := workflow.ExecuteActivity(actx, ActExpand, in)
-	s.expand = &pending{future: f, cancel: cancel, waits: in.MayWait}
+	s.expand = &pending{future: f, cancel: cancel, waits: in.MayWait || in.WaitFor > 0}
 	s.lastAsk, s.freed = s.now, false
 }
 
@@ -226,12 +269,19 @@ func (s *shard) expandInput() contract.ExpandInput {
 		locators += int64(o.batch.Locators)
 	}
 	settled := s.state == contract.ShardIdle || s.state == contract.ShardStarved
+	var waitFor time.Duration
+	if s.dry && len(s.batches) > 0 {
+		waitFor = waitForDue
+		if next, any := s.slots.dealable(s.now); any {
+			waitFor = min(waitFor, next.Sub(s.now))
+		}
+	}
 	return contract.ExpandInput{
 		Run: s.run(), Shard: s.in.Shard, Number: s.number + 1,
 		Busy: s.slots.busy(s.now), Holds: s.slots.holds(s.now), Careful: s.slots.careful, Lost: s.slots.lost,
 		OpenBatches: len(s.batches), OpenLocators: locators, Grant: s.control.Grant,
 		MayWait:  settled && len(s.batches) == 0 && !cools && s.isReported(),
-		WaitFrom: s.end,
+		WaitFrom: s.end, WaitFor: waitFor,
 	}
 }
 
@@ -268,8 +318,14 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 		s.totals, s.lostTail = r.Totals, s.lostTail || r.LostTail
 	}
 	s.decide(ctx, r)
-	if s.freed { // the answer does not know of it: slots are free, or nothing is open any more
+	s.dry = !s.freed && !r.More && (r.Verdict == contract.VerdictLater || r.Verdict == contract.VerdictBatch)
+	switch {
+	case s.freed: // the answer does not know of it: slots are free, or nothing is open any more
 		s.nextAsk = s.now
+	case s.dry && p.waits && s.now.Sub(s.lastAsk) >= askAgain:
+		s.nextAsk = s.now // it has waited, and the next one will
+	case s.dry && len(s.batches) > 0 && !p.waits:
+		s.nextAsk = earlier(s.nextAsk, s.now.Add(askDry))
 	}
 	if p.waits && s.nextAsk.Equal(s.now) && s.end == r.End && s.state != contract.ShardBusy {
 		s.nextAsk = s.now.Add(askAgain) // it waited, or cannot: never spin
@@ -281,7 +337,7 @@ func (s *shard) decide(ctx workflow.Context, r contract.ExpandResult) {
 	case contract.VerdictBatch:
 		s.state, s.end = contract.ShardBusy, -1
 		s.fetch(ctx, *r.Batch)
-		s.nextAsk = s.now.Add(askAgain)
+		s.nextAsk = s.now.Add(askDry)
 		if r.More {
 			s.nextAsk = s.now
 		}
@@ -357,7 +413,7 @@ func (s *shard) closeBatch(ctx workflow.Context, o *open) {
 			break
 		}
 	}
-	s.nextAsk, s.freed = earlier(s.nextAsk, s.now), true
+	s.free()
 	var r contract.FetchResult
 	err := o.future.Get(ctx, &r)
 	if err == nil {
@@ -444,6 +500,7 @@ func (s *shard) wait(ctx workflow.Context, cancelled workflow.Channel) {
 		sel.AddFuture(o.future, func(workflow.Future) { s.now = workflow.Now(ctx); s.closeBatch(ctx, o) })
 	}
 	sel.AddReceive(s.controls, func(workflow.ReceiveChannel, bool) {})
+	sel.AddReceive(s.released, func(workflow.ReceiveChannel, bool) {})
 	if !s.orphan {
 		sel.AddReceive(cancelled, func(workflow.ReceiveChannel, bool) { s.orphan = true })
 	}

@@ -190,6 +190,76 @@ func TestShardAsksAgainAtOnceWhenABatchClosedMeanwhile(t *testing.T) {
 	require.Less(t, again.Sub(answered), askAgain/2)
 }
 
+// A Fetch that gives slots back while it goes on: they can be dealt, and its end
+// closes the others only. What another batch or nobody holds is not touched.
+func TestSlotsAreReleasedBeforeTheirBatchEnds(t *testing.T) {
+	s := newShardTest(t)
+	var after contract.ExpandInput
+	seen := make(chan bool)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		switch {
+		case len(s.expands) == 1:
+			return batchOf(1, 5, 6), nil
+		case in.OpenBatches == 0:
+			return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 17}, nil
+		case len(in.Holds) > 0 && after.Number == 0:
+			after = in
+			close(seen)
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+	}
+	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
+		for _, r := range []contract.Released{
+			{Number: 99, Slots: []int{6}, Locators: 1},
+			{Number: 1, Slots: []int{5, 7}, Locators: 2, Cool: time.Second},
+		} {
+			s.RegisterDelayedCallback(func() { s.SignalWorkflow(SigReleased, r) }, 0)
+		}
+		<-seen
+		return contract.FetchResult{}, nil
+	}
+	s.stopAt(30 * time.Second)
+	s.start()
+	require.Equal(t, []int{5}, after.Holds[0].Slots)
+	require.LessOrEqual(t, after.Holds[0].MS, int64(1000))
+	require.True(t, has(after.Busy, 6), "still open")
+	require.False(t, has(after.Busy, 7))
+	require.Equal(t, int64(1), after.OpenLocators)
+}
+
+// An Expand that waits inside is asked anew when slots close.
+func TestWaitingExpandIsAskedAnewWhenSlotsClose(t *testing.T) {
+	s := newShardTest(t)
+	waiting, gone := make(chan bool), make(chan bool)
+	var again time.Time
+	var since time.Time
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		switch {
+		case len(s.expands) == 1:
+			return batchOf(1, 5), nil
+		case in.OpenBatches > 0 && in.WaitFor > 0:
+			since = s.Now()
+			close(waiting)
+			<-gone // it would wait for long
+		case in.OpenBatches == 0:
+			if again.IsZero() {
+				again = s.Now()
+				close(gone)
+			}
+			return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 17}, nil
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+	}
+	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
+		<-waiting
+		return contract.FetchResult{}, nil
+	}
+	s.stopAt(30 * time.Second)
+	s.start()
+	require.False(t, since.IsZero())
+	require.Less(t, again.Sub(since), askDry)
+}
+
 func TestLostFetchMakesItsSlotsCoolAndCareful(t *testing.T) {
 	s := newShardTest(t)
 	var lost, again time.Time

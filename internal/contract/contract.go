@@ -116,8 +116,21 @@ type ExpandInput struct {
 	// reported with the log end WaitFrom: wait inside for a longer log.
 	MayWait  bool  `json:"may_wait,omitempty"`
 	WaitFrom int64 `json:"wait_from,omitempty"`
+	// WaitFor: batches are open and there was nothing to deal: wait inside so
+	// long for something.
+	WaitFor time.Duration `json:"wait_for,omitempty"`
 	// FoldOnly: fold to the log end and answer with the totals; deal nothing.
 	FoldOnly bool `json:"fold_only,omitempty"`
+}
+
+// Released goes from a Fetch under way to its shard: it is done with some hosts
+// of its batch, whose facts are acknowledged, while others still have requests
+// running.
+type Released struct {
+	Number   int64         `json:"number"` // of the batch
+	Slots    []int         `json:"slots"`
+	Locators int64         `json:"locators"` // of the hosts in those slots
+	Cool     time.Duration `json:"cool"`     // what the slots still have to cool
 }
 
 // Hold says how long some slots still cool.

@@ -105,6 +105,7 @@ func (x *run) hosts() {
 		h.wait = max(h.wait, time.Duration(b.HoldMS)*time.Millisecond)
 		h.groups = append(h.groups, &group{BatchHost: b})
 	}
+	done := newReleaser(x, order)
 	var wg sync.WaitGroup
 	for _, h := range order {
 		if h.care {
@@ -116,9 +117,13 @@ func (x *run) hosts() {
 		if h.wait > 0 {
 			h.pace.hold(h.wait)
 		}
-		wg.Go(h.run)
+		wg.Go(func() {
+			h.run()
+			done.ended(h)
+		})
 	}
 	wg.Wait()
+	done.stop()
 }
 
 func (h *host) run() {

@@ -50,6 +50,13 @@ func (p *pace) Delay() time.Duration {
 	return p.delay
 }
 
+// left is how long the next turn is away.
+func (p *pace) left() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, time.Until(p.next))
+}
+
 // take waits for the turn; nil means that ctx ended first.
 func (p *pace) take(ctx context.Context) *turn {
 	if ctx.Err() != nil {

@@ -34,7 +34,7 @@ type Log interface {
 type Options struct {
 	Recent   int // links remembered as stated; 1,000,000
 	Robots   int // robots rules remembered; 4,096
-	InFlight int // requests at once, over all batches; 256
+	InFlight int // requests at once, over all batches; 512
 }
 
 const hardAfter = 2 * time.Minute
@@ -59,7 +59,7 @@ func NewRunner(log Log, o Options) *Runner {
 		o.Robots = 4096
 	}
 	if o.InFlight <= 0 {
-		o.InFlight = 256
+		o.InFlight = 512
 	}
 	return &Runner{
 		log: log, recent: newRecent(o.Recent), rules: newRulesCache(o.Robots),
@@ -88,6 +88,10 @@ type Job struct {
 	// requests are aborted then, too. It must lie within StartToClose. Zero:
 	// two minutes after the time box.
 	HardEnd time.Time
+	// Release, if set, is told of hosts that the batch is done with while others
+	// still have requests running. An error changes nothing: their slots stay
+	// open until the end.
+	Release func(context.Context, contract.Released) error
 	// Beat, if set, is told how many locators were handled so far; for the
 	// summary of a heartbeat. It must not block.
 	Beat func(done int64)

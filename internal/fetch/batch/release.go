@@ -1,0 +1,118 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"trawl/internal/contract"
+	"trawl/internal/frontier"
+)
+
+// Hosts that are done wait so long for the others of their batch before their
+// slots are given back; then twice as long, and so on, so that a batch sends
+// few messages however it goes.
+const releaseFirst = 1500 * time.Millisecond
+
+// releaser gives slots back while a batch goes on, so that one page that takes
+// a minute does not hold up the other hosts.
+type releaser struct {
+	x      *run
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	running map[int]int     // hosts of a slot that are not done
+	waiting map[int][]*host // done, by slot; for slots that were not given back
+	left    int             // hosts that are not done
+	wait    time.Duration
+	timer   *time.Timer // nil: none is armed, or the batch is over
+	over    bool
+	sending sync.WaitGroup
+}
+
+func newReleaser(x *run, hosts []*host) *releaser {
+	r := &releaser{x: x, running: map[int]int{}, waiting: map[int][]*host{}, left: len(hosts), wait: releaseFirst}
+	r.ctx, r.cancel = context.WithCancel(x.requests)
+	for _, h := range hosts {
+		r.running[frontier.SlotOf(h.key)]++
+	}
+	return r
+}
+
+// ended notes that a host has no request running and none to make.
+func (r *releaser) ended(h *host) {
+	slot := frontier.SlotOf(h.key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left--
+	r.running[slot]--
+	if h.part != 0 || !slices.Contains(r.x.job.Batch.Slots, slot) {
+		return // parts of a host have other slots
+	}
+	r.waiting[slot] = append(r.waiting[slot], h)
+	r.arm()
+}
+
+// arm starts the timer if there is something to give back and somebody to wait
+// for. With the lock held.
+func (r *releaser) arm() {
+	if r.over || r.timer != nil || r.left == 0 || r.x.job.Release == nil || len(r.waiting) == 0 {
+		return
+	}
+	r.timer = time.AfterFunc(r.wait, r.release)
+}
+
+// release makes the facts of the hosts that are done durable, then gives their
+// slots back.
+func (r *releaser) release() {
+	r.mu.Lock()
+	if r.over {
+		r.mu.Unlock()
+		return
+	}
+	r.sending.Add(1)
+	defer r.sending.Done()
+	r.wait *= 2
+	out := contract.Released{Number: r.x.job.Batch.Number}
+	var hosts []*host
+	for slot, list := range r.waiting {
+		if r.running[slot] > 0 {
+			continue
+		}
+		out.Slots = append(out.Slots, slot)
+		hosts = append(hosts, list...)
+		delete(r.waiting, slot)
+	}
+	r.mu.Unlock()
+	slices.Sort(out.Slots)
+	for _, h := range hosts {
+		for _, g := range h.groups {
+			out.Locators += int64(len(g.Items))
+		}
+	}
+	// A drain or a fallen fence ends the batch anyway.
+	if len(hosts) > 0 && r.x.called.Err() == nil && !isClosed(r.x.job.Gate.Fallen()) && r.x.out.flush(r.ctx) == nil {
+		for _, h := range hosts {
+			out.Cool = max(out.Cool, h.pace.left())
+		}
+		_ = r.x.job.Release(r.ctx, out) // else they stay open
+	}
+	r.mu.Lock()
+	r.timer = nil
+	r.arm()
+	r.mu.Unlock()
+}
+
+// stop ends it; nothing is sent any more when it returns.
+func (r *releaser) stop() {
+	r.mu.Lock()
+	r.over = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.mu.Unlock()
+	r.cancel()
+	r.sending.Wait()
+}
