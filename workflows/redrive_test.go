@@ -34,7 +34,9 @@ func newRedriveTest(t *testing.T) *redriveTest {
 	r := &redriveTest{TestWorkflowEnvironment: newEnvironment(), t: t}
 	r.in = contract.RedriveInput{Name: "x", Run: contract.Run{Crawl: "x", Generation: "g"}, Select: contract.RedriveSelect{All: true, Most: 3}, Rate: 7}
 	r.plan = contract.RedrivePlan{Topic: "e", Starts: []int64{5, 0, 0}, Ends: []int64{25, 0, 7}, Queue: "data", Selected: 20, Refused: 1}
-	r.slice = func(_ context.Context, in contract.RedriveSliceInput) (contract.RedriveSlice, error) { return tenOf(in), nil }
+	r.slice = func(_ context.Context, in contract.RedriveSliceInput) (contract.RedriveSlice, error) {
+		return tenOf(in), nil
+	}
 	r.RegisterWorkflowWithOptions(RedriveWorkflow, workflow.RegisterOptions{Name: RedriveType})
 	r.RegisterActivityWithOptions(func(context.Context, contract.RedrivePlanInput) (contract.RedrivePlan, error) {
 		r.plans++
