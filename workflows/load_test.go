@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -258,4 +260,70 @@ func TestLoaderGoesOnInANewRun(t *testing.T) {
 	l.start()
 	require.Equal(t, int64(10), l.slices[0].Position)
 	require.Equal(t, int64(20), l.last().Ledger.Loaded)
+}
+
+// TestDeadSinkForAnHourCostsLittle: a loader of a sink that is away waits in
+// timers; an hour of it is a few dozen activities and a bounded history.
+func TestDeadSinkForAnHourCostsLittle(t *testing.T) {
+	l := newLoadTest(t)
+	begun := l.Now()
+	bytes := 0
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		if in.Retry.Attempts > 0 && l.Now().Sub(begun) > time.Hour {
+			r, err := l.loadTen(in)
+			l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1, Drain: true, Ends: []int64{0, 10}})
+			return r, err
+		}
+		r := idleSlice(in)
+		r.Start, r.Position, r.State = max(in.Position, 0), max(in.Position, 0), "load"
+		// As the machine does it: pauses grow to 90 s, half of them shorter.
+		r.Retry = contract.RetryState{
+			State: "load", Class: 10, Attempts: in.Retry.Attempts + 1, Error: strings.Repeat("x", 500),
+			NextTry: l.Now().Add(min(300*time.Millisecond<<min(in.Retry.Attempts, 8), 45*time.Second)),
+		}
+		for _, v := range []any{in, r} {
+			raw, err := json.Marshal(v)
+			require.NoError(t, err)
+			bytes += len(raw)
+		}
+		return r, nil
+	}
+	l.start()
+	require.Less(t, len(l.slices), 100)
+	require.Greater(t, len(l.slices), 40)
+	require.Less(t, bytes, 300_000, "inputs and results in the history")
+	require.Less(t, len(l.reports), 250)
+	require.Equal(t, int64(10), l.last().Position)
+	require.Zero(t, l.last().Retry.Attempts)
+}
+
+// orderTest is a loader of a load that is paused and gets orders.
+func TestOrdersAreObeyedBetweenSlices(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Load, l.in.Topic, l.in.Number = json.RawMessage(`{}`), "events", 1
+	order := func(n int64, o contract.LoadOrder) {
+		o.Parent, o.Number = l.in.Parent, n
+		l.RegisterDelayedCallback(func() { l.SignalWorkflow(SigOrder, o) }, time.Duration(n)*time.Minute)
+	}
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		if in.Position >= 10 && len(in.Skips) == 0 && in.Position < 40 { // the first slice is done: nothing more to read
+			r := idleSlice(in)
+			r.Resume = l.Now().Add(10 * time.Minute)
+			return r, nil
+		}
+		if in.Position >= 40 {
+			l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 9, Drain: true, Until: 50})
+		}
+		return l.loadTen(in)
+	}
+	order(1, contract.LoadOrder{Kind: contract.OrderSkip, Skip: contract.Skip{From: 3, Through: 3, Reason: "late"}})
+	order(2, contract.LoadOrder{Kind: contract.OrderSeek, Offset: 40, Skip: contract.Skip{Reason: "move"}})
+	order(3, contract.LoadOrder{Kind: "dance"})
+	l.start()
+	last := l.last()
+	require.Contains(t, last.Answers[0].Error, "offset 3 is done")
+	require.Empty(t, last.Answers[1].Error)
+	require.Equal(t, int64(40), last.Start)
+	require.Equal(t, last.Position-last.Start, last.Ledger.Sub(last.Before).Offsets, "the present range has a ledger of its own")
+	require.Equal(t, int64(50), last.Position)
 }

@@ -22,7 +22,7 @@ type LoadSpec struct {
 // Formats of a source's records.
 const (
 	FormatJSON  = "json"  // the value is a JSON object: the document
-	FormatRiver = "river" // the value is bulk lines, or an object with index, id and source
+	FormatRiver = "river" // the value is an object with index, id and source
 	FormatPlain = "plain" // the value is a JSON object; the index follows from a time
 	FormatPages = "pages" // the value is a page record of a crawl
 )

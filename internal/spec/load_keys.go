@@ -26,7 +26,7 @@ var loadKeys = []LoadKey{
 	{"sources.start.offset", "number", "none", "The first offset to load.", "1000"},
 	{"sources.start.time", "time", "none", "The first record at or after this time is the first to load.", "2026-01-31T00:00:00Z"},
 	{"sources.until", "text", "empty: for ever", "Where the source is done: `end` (the log ends at the start of the run) or a time in RFC 3339. When all sources are done the load ends.", "end"},
-	{"sources.format", "text", "json", "What the records are: `json` (a JSON object is the document), `river` (bulk lines), `plain` (a JSON object, its index chosen by a time) or `pages` (page records of a crawl).", "plain"},
+	{"sources.format", "text", "json", "What the records are: `json` (a JSON object is the document), `river` (index, id and source in each record), `plain` (a JSON object, its index chosen by a time) or `pages` (page records of a crawl).", "plain"},
 	{"sources.plain", "keys", "none", "Of format plain: which index and id a document gets.", "{index: logs, by: day}"},
 	{"sources.plain.index", "text", "sink.index", "Index of the documents, before what `by` appends.", "logs"},
 	{"sources.plain.by", "text", "none", "One index for each `day`, `month` or `year`, or for all: `none`.", "day"},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"trawl/dev/e2e/harness"
 	"trawl/internal/contract"
 	"trawl/internal/kafkalog"
+	"trawl/internal/sink/elastic/estest"
 	"trawl/internal/sink/sqlite"
 )
 
@@ -209,4 +211,112 @@ func TestJSONTopicToSQLite(t *testing.T) {
 		t.Error("the load is in no list")
 	}
 	l.starter(0, "status", "shop")
+}
+
+// TestOrdersOfPeople: pause, rate, skip, to-errors and cancel of a load under
+// way; the ledger balances, and verify finds everything.
+func TestOrdersOfPeople(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	l.topic("orders", 1)
+	l.put("orders", 0, orders(100)...)
+	l.starter(0, "load", "--wait=false", "-f", l.spec("name: shop\nsources: [{topic: orders, id: order.id}]\n"))
+	at := func(n int64) func(contract.LoadsStatus) bool {
+		return func(s contract.LoadsStatus) bool { return len(s.Partitions) == 1 && s.Partitions[0].Position >= n }
+	}
+	l.until("shop", "100 offsets", at(100))
+	l.starter(0, "load", "pause", "shop")
+	l.until("shop", "pause", func(s contract.LoadsStatus) bool { return s.Paused && s.Partitions[0].State == "paused" })
+	where := []string{"--topic", "orders", "--partition", "0", "--reason", "a test"}
+	l.starter(0, append([]string{"load", "skip", "shop", "--offset", "103", "--through", "104"}, where...)...)
+	l.starter(0, append([]string{"load", "to-errors", "shop", "--offset", "106"}, where...)...)
+	r := l.starter(1, append([]string{"load", "skip", "shop", "--offset", "7"}, where...)...)
+	if want := "offset 7 is done"; !strings.Contains(r.Stderr, want) {
+		t.Errorf("no %q in %v", want, r)
+	}
+	l.starter(1, "load", "skip", "shop", "--offset", "500", "--topic", "other", "--partition", "0", "--reason", "r")
+	l.put("orders", 0, orders(10)...)
+	l.starter(0, "load", "set-batch", "shop", "--count", "3")
+	l.starter(0, "load", "set-rate", "shop", "--rate", "1000")
+	l.starter(0, "load", "resume", "shop")
+	s := l.until("shop", "110 offsets", at(110))
+	if g := s.Ledger; g.Skipped != 2 || g.Errors != 1 || g.Missing() != 0 || s.RateLimit != 1000 || s.Batching.Count != 3 {
+		t.Errorf("%+v", s)
+	}
+	l.starter(0, "verify", "shop")
+	l.starter(0, append([]string{"load", "seek", "shop", "--offset", "50"}, where...)...)
+	s = l.until("shop", "another range", func(s contract.LoadsStatus) bool {
+		p := s.Partitions[0]
+		return p.Start == 50 && p.Position == 110
+	})
+	l.starter(0, "cancel", "load/shop", "--wait")
+	l.starter(0, "verify", "shop")
+	if n := l.count("shop"); n != 100 {
+		t.Errorf("%d documents", n)
+	}
+}
+
+// TestTopicsComeAndGo: a topic that is not there yet, one that gets partitions,
+// one that vanishes and comes back.
+func TestTopicsComeAndGo(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	l.starter(0, "load", "--wait=false", "-f", l.spec("name: shop\nsources: [{topic: orders}]\n"))
+	l.until("shop", "missing topic", func(s contract.LoadsStatus) bool {
+		return len(s.Trouble) > 0 && strings.Contains(s.Trouble[0], "topic orders is not there")
+	})
+	l.topic("orders", 1)
+	l.put("orders", 0, orders(20)...)
+	loaded := func(n int64) func(contract.LoadsStatus) bool {
+		return func(s contract.LoadsStatus) bool { return s.Ledger.Loaded >= n }
+	}
+	l.until("shop", "20 documents", loaded(20))
+	if err := l.log.DeleteTopics(l.ctx(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	l.until("shop", "class 2", func(s contract.LoadsStatus) bool {
+		y := s.Partitions[0].Retry
+		return y.Attempts > 0 && y.Class == 2
+	})
+	l.topic("orders", 3)
+	l.put("orders", 0, orders(5)...)
+	l.put("orders", 2, orders(7)...)
+	s := l.until("shop", "32 documents", loaded(32))
+	if len(s.Partitions) != 3 || s.Ledger.Missing() != 0 {
+		t.Errorf("%+v", s)
+	}
+	l.starter(0, "cancel", "load/shop", "--wait")
+}
+
+// TestQanal runs the example of the documentation: a river and a plain topic
+// with daily indexes.
+func TestQanal(t *testing.T) {
+	t.Parallel()
+	server := estest.New()
+	t.Cleanup(server.Close)
+	l := newLine(t, "TRAWL_ELASTIC_URL="+server.URL())
+	l.topic("catalogue", 2)
+	l.topic("access-log", 1)
+	l.put("catalogue", 0,
+		`{"index":"books","type":"book","id":"b1","source":{"title":"One"}}`,
+		`{"index":"films","id":"f1","source":{"title":"Two"}}`)
+	l.put("access-log", 0,
+		`{"at":1772323200000,"request":{"id":"r1"},"bytes":"17","session":"s"}`,
+		`{"at":1772409600000,"request":{"id":"r2"},"bytes":18}`)
+	file := filepath.Join("..", "..", "..", "docs", "load-qanal.yaml")
+	s := summary(t, l.starter(0, "load", "--json", "-f", file))
+	if s.Ledger.Loaded != 4 || s.Ledger.Errors != 0 {
+		t.Errorf("%+v", s.Ledger)
+	}
+	for index, id := range map[string]string{"books": "b1", "films": "f1", "access-2026-03-01": "r1", "access-2026-03-02": "r2"} {
+		if docs := server.Docs(index); len(docs) != 1 || !has(docs, id) {
+			t.Errorf("index %s holds %v, want %s", index, docs, id)
+		}
+	}
+	l.starter(0, "verify", "qanal")
+}
+
+func has(docs map[string]int64, id string) bool {
+	_, ok := docs[id]
+	return ok
 }
