@@ -33,6 +33,7 @@ import (
 	"trawl/bench/web"
 	"trawl/dev/e2e/harness"
 	"trawl/internal/contract"
+	"trawl/internal/kafkalog"
 	"trawl/workflows"
 )
 
@@ -158,6 +159,9 @@ func (s *stage) ended(name, outcome string) {
 
 // ids of the workflows of a crawl, with the names of their files.
 func (s *stage) ids(name string) map[string]string {
+	if name == loadName {
+		return map[string]string{workflows.LoadRootID(name): "root", workflows.LoadRootLoaderID(name, 0): "loader-0"}
+	}
 	ids := map[string]string{workflows.CrawlID(name): "crawl", workflows.LoadsID(name): "loads"}
 	for i := range 2 {
 		ids[workflows.ShardID(name, i)] = fmt.Sprintf("shard-%d", i)
@@ -312,6 +316,53 @@ func TestSteeredCrawlReplays(t *testing.T) {
 	s.starter(0, "add-seeds", name, s.web.Root()+"?added=1")
 	s.ended(name, contract.OutcomeCompleted)
 	s.replay(name)
+}
+
+const loadName = "loaded"
+
+// TestLoadReplays: a load of a topic that is paused, steered and cancelled.
+func TestLoadReplays(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	log, err := kafkalog.Open(kafkalog.Config{Brokers: []string{s.dev.Kafka}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := log.EnsureTopics(ctx, []kafkalog.TopicSpec{{Name: "orders", Partitions: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	recs := make([]kafkalog.Record, 50)
+	for i := range recs {
+		recs[i].Value = []byte(`{"a":1}`)
+	}
+	if _, err := log.Append(ctx, "orders", 0, recs); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "load.yaml")
+	if err := os.WriteFile(file, []byte("name: "+loadName+"\nsources: [{topic: orders}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.starter(0, "load", "-f", file, "--wait=false")
+	for over := time.Now().Add(crawlTimeout); ; time.Sleep(pollEvery) {
+		var st contract.LoadsStatus
+		v, err := s.client.QueryWorkflow(ctx, workflows.LoadRootID(loadName), "", workflows.QryStatus)
+		if err == nil && v.Get(&st) == nil && st.Ledger.Loaded == 50 {
+			break
+		}
+		if time.Now().After(over) {
+			t.Fatalf("not loaded: %v %+v", err, st)
+		}
+	}
+	s.starter(0, "load", "pause", loadName)
+	s.starter(0, "load", "skip", loadName, "--topic", "orders", "--partition", "0", "--offset", "60", "--reason", "a test")
+	s.starter(0, "load", "seek", loadName, "--topic", "orders", "--partition", "0", "--offset", "10", "--reason", "a test")
+	s.starter(0, "load", "resume", loadName)
+	s.starter(0, "load", "set-rate", loadName, "--rate", "1000")
+	s.starter(0, "cancel", "load/"+loadName, "--wait")
+	s.replay(loadName)
 }
 
 func TestBudgetReplays(t *testing.T) {
