@@ -10,10 +10,14 @@ import (
 	"trawl/internal/frontier"
 )
 
-// Hosts that are done wait so long for the others of their batch before their
-// slots are given back; then twice as long, and so on, so that a batch sends
-// few messages however it goes.
-const releaseFirst = 1500 * time.Millisecond
+// Slots are given back when the hosts that are done have waited so long for the
+// others of their batch, all of them together: many soon, a single one later.
+// Each time costs a message, an Expand and a Fetch.
+const (
+	releaseWaits = 2 * time.Second
+	releaseLeast = 300 * time.Millisecond
+	maxReleases  = 16 // per batch; the rest waits for its end
+)
 
 // releaser gives slots back while a batch goes on, so that one page that takes
 // a minute does not hold up the other hosts.
@@ -26,14 +30,15 @@ type releaser struct {
 	running map[int]int     // hosts of a slot that are not done
 	waiting map[int][]*host // done, by slot; for slots that were not given back
 	left    int             // hosts that are not done
-	wait    time.Duration
-	timer   *time.Timer // nil: none is armed, or the batch is over
+	sent    int
+	timer   *time.Timer
+	busy    bool // giving back
 	over    bool
 	sending sync.WaitGroup
 }
 
 func newReleaser(x *run, hosts []*host) *releaser {
-	r := &releaser{x: x, running: map[int]int{}, waiting: map[int][]*host{}, left: len(hosts), wait: releaseFirst}
+	r := &releaser{x: x, running: map[int]int{}, waiting: map[int][]*host{}, left: len(hosts)}
 	r.ctx, r.cancel = context.WithCancel(x.requests)
 	for _, h := range hosts {
 		r.running[frontier.SlotOf(h.key)]++
@@ -52,29 +57,49 @@ func (r *releaser) ended(h *host) {
 		return // parts of a host have other slots
 	}
 	r.waiting[slot] = append(r.waiting[slot], h)
+	h.done = time.Now()
 	r.arm()
 }
 
-// arm starts the timer if there is something to give back and somebody to wait
+// arm sets the timer if there is something to give back and somebody to wait
 // for. With the lock held.
 func (r *releaser) arm() {
-	if r.over || r.timer != nil || r.left == 0 || r.x.job.Release == nil || len(r.waiting) == 0 {
+	if r.over || r.busy || r.left == 0 || r.x.job.Release == nil || r.sent >= maxReleases {
 		return
 	}
-	r.timer = time.AfterFunc(r.wait, r.release)
+	var waited time.Duration
+	var n int
+	for slot, list := range r.waiting {
+		if r.running[slot] > 0 {
+			continue
+		}
+		for _, h := range list {
+			waited += time.Since(h.done)
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	wait := max(releaseLeast, (releaseWaits-waited)/time.Duration(n))
+	if r.timer == nil {
+		r.timer = time.AfterFunc(wait, r.release)
+		return
+	}
+	r.timer.Reset(wait)
 }
 
 // release makes the facts of the hosts that are done durable, then gives their
 // slots back.
 func (r *releaser) release() {
 	r.mu.Lock()
-	if r.over {
+	if r.over || r.busy {
 		r.mu.Unlock()
 		return
 	}
 	r.sending.Add(1)
 	defer r.sending.Done()
-	r.wait *= 2
+	r.busy = true
 	out := contract.Released{Number: r.x.job.Batch.Number}
 	var hosts []*host
 	for slot, list := range r.waiting {
@@ -100,7 +125,8 @@ func (r *releaser) release() {
 		_ = r.x.job.Release(r.ctx, out) // else they stay open
 	}
 	r.mu.Lock()
-	r.timer = nil
+	r.busy = false
+	r.sent++
 	r.arm()
 	r.mu.Unlock()
 }
