@@ -18,10 +18,12 @@ import (
 
 const (
 	faultLasts = time.Minute
-	streamed   = 32              // records of a cell
-	atOnce     = 8               // of them there at the start
-	pace       = 5 * time.Second // of the others
-	poisonFrom = 12
+	// namedWithin: a client may try again by itself before it tells us.
+	namedWithin = 10 * time.Second
+	streamed    = 32              // records of a cell
+	atOnce      = 8               // of them there at the start
+	pace        = 5 * time.Second // of the others
+	poisonFrom  = 12
 )
 
 // cell of the matrix: a fault of a class that meets a state.
@@ -197,6 +199,9 @@ func runCell(t *testing.T, c cell) string {
 	p.sound(ledger)
 	if c.retried() && !p.named {
 		t.Errorf("the state never said class %d in %s: %v", c.class, c.state, p.heard)
+	}
+	if c.retried() && p.namedAfter > namedWithin {
+		t.Errorf("the state named the class %s after the fault began: %v", p.namedAfter, p.heard)
 	}
 	if c.retried() && took < c.lasts {
 		t.Errorf("done %s after the start: the fault did not last", took)

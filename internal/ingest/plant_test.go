@@ -72,6 +72,8 @@ type plant struct {
 	poisons int
 	met     int // requests that the fault could have met
 	tries   int // attempts that the state has shown
+	// namedAfter is how long the fault had lasted when the state named it.
+	namedAfter time.Duration
 
 	// What a test may put between the loader and its clients.
 	config   func(*ingest.Config)
@@ -383,9 +385,10 @@ func (p *plant) watch(s ingest.Progress) {
 	over := p.cell.lasts > 0 && time.Since(p.began) >= p.cell.lasts
 	p.tries = max(p.tries, s.Attempts)
 	named := s.Attempts > 0 && s.Class == int(p.cell.class) && s.Error != ""
-	if named && s.State == p.cell.state.String() {
-		p.named = true
+	if named && p.namedAfter == 0 { // Kafka away may be met in another state first
+		p.namedAfter = max(time.Since(p.began), 1)
 	}
+	p.named = p.named || named && s.State == p.cell.state.String()
 	if line := fmt.Sprintf("%s class %d attempt %d", s.State, s.Class, s.Attempts); !over && (len(p.heard) == 0 || p.heard[len(p.heard)-1] != line) {
 		p.heard = append(p.heard, line)
 	}

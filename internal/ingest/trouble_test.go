@@ -168,7 +168,7 @@ func TestFloodStage(t *testing.T) {
 		bulks, full := 0, false
 		p.es.Set(func(s *estest.Server) {
 			s.Item = func(_, id string) (int, string) {
-				if !full && strings.HasSuffix(id, "-5") { // in the middle of a bulk
+				if !full && strings.HasSuffix(id, "-6") { // in the middle of a bulk
 					full = true
 					p.mu.Lock()
 					p.began = time.Now()
