@@ -15,6 +15,7 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 	l := newPlant(t, p, f)
 	l.fill(0)
 	l.startWorker()
+	at := int64(-1)                  // no position yet
 	if p.state == ingest.Configure { // the fault is there from the start
 		l.fill(1)
 		l.arm()
@@ -22,6 +23,7 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 	} else {
 		l.start()
 		l.until("half of the records are loaded", time.Minute, func() bool { return l.report().Position == records/2 })
+		at = records / 2
 		l.arm()
 		l.fill(1)
 	}
@@ -34,7 +36,6 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 	case <-time.After(time.Minute):
 		t.Fatalf("the fault was not met: %d hits, loader %+v", l.hits, l.report())
 	}
-	at := l.report().Position // what is known of it; the slice that died had told nobody
 	must(t, l.kafkaGate.open())
 	must(t, l.sinkGate.open())
 	died := time.Now()
@@ -43,7 +44,7 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 		failures, _ := l.failures()
 		return len(l.es.Docs(indexName)) == len(l.good) && len(failures) == len(l.bad)
 	})
-	var r contract.LoadReport
+	r := contract.LoadReport{Position: at}
 	l.until("the loader is at the end", time.Minute, func() bool {
 		if now := l.report(); now.Position < r.Position {
 			t.Errorf("position went from %d to %d", r.Position, now.Position)
@@ -52,9 +53,6 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 		}
 		return r.Position == records
 	})
-	if r.Position < at {
-		t.Errorf("position went from %d to %d", at, r.Position)
-	}
 	took := time.Since(died)
 	stated := l.conserved(r)
 	if t.Failed() {
@@ -64,7 +62,7 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 	if stated > len(l.bad) {
 		again = fmt.Sprintf("; %d of %d failures stated again with their id", stated-len(l.bad), len(l.bad))
 	}
-	return fmt.Sprintf("0 lost, 0 twice; done %s after the kill, which was at position %d%s", took.Round(time.Second), at, again)
+	return fmt.Sprintf("0 lost, 0 twice; done %s after the kill, which was at position %d or later%s", took.Round(time.Second), at, again)
 }
 
 // conserved checks what came of every record, and gives how many records state
