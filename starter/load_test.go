@@ -187,8 +187,8 @@ func TestLoadValidateAndDryRun(t *testing.T) {
 	if got := f.run("load", "validate", "-f", loadFile(t, small)); got.code != exitOK || !strings.Contains(got.out, "valid, load shop") {
 		t.Error(got)
 	}
-	bad := loadFile(t, "name: shop\nsources: [{topic: orders, untill: end, where: 'a ==='}]\n")
-	if got := f.run("load", "validate", "-f", bad); got.code != exitUsage || !strings.Contains(got.err, "load.yaml:2: sources[0].untill: is no key of a load; did you mean until?") {
+	bad := loadFile(t, "name: shop\nsources: [{topic: orders, untli: end, where: 'a ==='}]\n")
+	if got := f.run("load", "validate", "-f", bad); got.code != exitUsage || !strings.Contains(got.err, "load.yaml:2: sources[0].untli: is no key of a load; did you mean until?") {
 		t.Error(got)
 	}
 	wrong := loadFile(t, "name: shop\nsources: [{topic: orders, where: 'a ==='}]\n")

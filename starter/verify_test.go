@@ -43,8 +43,10 @@ func countAgain(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fak
 		log.recs["orders/0"] = append(log.recs["orders/0"], r)
 	}
 	log.recs["errs/0"] = []kafkalog.Record{{Headers: []kafkalog.Header{
-		{Key: ingest.HeaderID, Value: []byte("orders-0-7")}, {Key: ingest.HeaderTopic, Value: []byte("orders")},
-		{Key: ingest.HeaderPartition, Value: []byte("0")}, {Key: ingest.HeaderOffset, Value: []byte("7")},
+		{Key: ingest.HeaderID, Value: []byte("orders-0-7")},
+		{Key: ingest.HeaderTopic, Value: []byte("orders")},
+		{Key: ingest.HeaderPartition, Value: []byte("0")},
+		{Key: ingest.HeaderOffset, Value: []byte("7")},
 		{Key: ingest.HeaderCode, Value: []byte("7")},
 	}}}
 	part := contract.LoadReport{
