@@ -46,6 +46,7 @@ down: ## Stop what "make up" started
 .PHONY: test
 test: ## Test the main module, with the race detector; needs no server
 	go test -race ./...
+	go test -run Alloc ./internal/kafkalog ./internal/transform
 
 .PHONY: test-stack
 test-stack: build build-dev ## Test what needs the embedded servers

@@ -185,7 +185,7 @@ func TestClasses(t *testing.T) {
 		{river, rec("", `{"index":5,"source":{}}`), ingest.InvalidEvent, `"index" is a number, not a string: 5`},
 		{river, rec("", `{"index":"Big","source":{}}`), ingest.InvalidEvent, "use lower case"},
 		{river, rec("", `{"index":"a,b","source":{}}`), ingest.InvalidEvent, `"index" "a,b"`},
-		{river, rec("", `{"index":"-a","source":{}}`), ingest.InvalidEvent, "do not begin it with"},
+		{river, rec("", `{"index":"-a","source":{}}`), ingest.InvalidEvent, "does not begin with -, _ or +"},
 		{river, rec("", `{"index":"","source":{}}`), ingest.InvalidEvent, "index name of 0 bytes"},
 		{river, rec("", `{"index":"`+strings.Repeat("i", 256)+`","source":{}}`), ingest.InvalidEvent, "index name of 256 bytes"},
 		{river, rec("", `{"index":".kibana","source":{}}`), ingest.InvalidEvent, "belongs to the servers"},
