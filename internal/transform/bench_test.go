@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"trawl/internal/transform"
 )
 
 // event is a document of about the given size: an id, times, numbers, nested
