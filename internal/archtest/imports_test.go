@@ -28,7 +28,6 @@ var layers = map[string][]string{
 	"internal/fetch/batch":         {"internal/contract", "internal/fetch", "internal/frontier", "internal/kafkalog", "internal/links", "internal/page", "internal/robots", "internal/spec", "internal/weburl"},
 	"internal/frontier":            {"internal/contract", "internal/kafkalog", "internal/robots", "internal/spec", "internal/weburl"},
 	"internal/links":               {"internal/markup", "internal/page", "internal/weburl"},
-	"internal/markup":              {},
 	"internal/sink/elastic":        {"internal/sink"},
 	"internal/sink/elastic/estest": {},
 	"internal/sink/sqlite":         {"internal/sink"},
