@@ -96,7 +96,7 @@ func (l *Log) produceUntil(ctx context.Context, topic string, partition int, rec
 	for {
 		var at int64
 		err := l.run(ctx, "append to", topic, partition, func(ctx context.Context) (err error) {
-			at, err = l.produce(ctx, topic, partition, recs, codec)
+			at, err = l.produceOne(ctx, Part{topic, partition, recs}, codec)
 			return err
 		})
 		if err == nil {

@@ -106,6 +106,15 @@ func (l *fakeLog) Append(ctx context.Context, topic string, partition int, recs 
 	return base, tooLarge
 }
 
+// AppendAll counts as one append for each part.
+func (l *fakeLog) AppendAll(ctx context.Context, parts []kafkalog.Part) []error {
+	errs := make([]error, len(parts))
+	for i, p := range parts {
+		_, errs[i] = l.Append(ctx, p.Topic, p.Partition, p.Records)
+	}
+	return errs
+}
+
 func (l *fakeLog) ReadAt(_ context.Context, topic string, partition int, offset int64) (kafkalog.Record, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

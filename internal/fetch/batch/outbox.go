@@ -28,10 +28,12 @@ const (
 
 // Appender makes records durable. Append returns nil only after all replicas
 // in sync have them; after an error nothing is known, and the same records are
-// appended again, unless it is kafkalog.ErrTooLarge. It may be called from
-// several goroutines, and keeps nothing of recs after it returned.
+// appended again, unless it is kafkalog.ErrTooLarge. AppendAll is that for many
+// partitions, with an error or nil for each. They may be called from several
+// goroutines, and keep nothing of the records after they returned.
 type Appender interface {
 	Append(ctx context.Context, topic string, partition int, recs []kafkalog.Record) (base int64, err error)
+	AppendAll(ctx context.Context, parts []kafkalog.Part) []error
 }
 
 // place is a partition of a topic.
@@ -297,35 +299,9 @@ func (o *outbox) fresh(p *parcel, m mark) bool {
 
 // send appends the first part everywhere, then the rest.
 func (o *outbox) send(ctx context.Context, p *parcel) error {
-	var (
-		wg      sync.WaitGroup
-		mu      sync.Mutex
-		errs    []error
-		refused = map[string]bool{}
-	)
-	slots := make(chan struct{}, 8)
-	for at, recs := range p.first {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			err := o.append(ctx, at, recs)
-			var urls []string
-			if p.paged[at] && errors.Is(err, kafkalog.ErrTooLarge) {
-				urls, err = o.appendCut(ctx, at, recs)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, err)
-			}
-			for _, url := range urls {
-				refused[url] = true
-			}
-		})
-	}
-	wg.Wait()
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	refused, err := o.sendFirst(ctx, p)
+	if err != nil {
+		return err
 	}
 	if len(refused) > 0 {
 		o.refuse(p.then, refused)
@@ -334,6 +310,55 @@ func (o *outbox) send(ctx context.Context, p *parcel) error {
 		return nil
 	}
 	return o.append(ctx, o.own, p.then)
+}
+
+// sendFirst appends the first part of a parcel, and what fails again until it
+// succeeds or ctx ends. It answers with the URLs of pages that are too large.
+func (o *outbox) sendFirst(ctx context.Context, p *parcel) (refused map[string]bool, err error) {
+	parts := make([]kafkalog.Part, 0, len(p.first))
+	for at, recs := range p.first {
+		parts = append(parts, kafkalog.Part{Topic: at.topic, Partition: at.partition, Records: recs})
+	}
+	refused = map[string]bool{}
+	for wait := retryFirst; len(parts) > 0; wait = min(2*wait, retryMost) {
+		var again []kafkalog.Part
+		var reasons []error
+		for i, err := range o.log.AppendAll(ctx, parts) {
+			at := place{parts[i].Topic, parts[i].Partition}
+			switch {
+			case err == nil:
+			case !errors.Is(err, kafkalog.ErrTooLarge):
+				again = append(again, parts[i])
+				reasons = append(reasons, fmt.Errorf("%s/%d: %w", at.topic, at.partition, err))
+			case p.paged[at]:
+				urls, err := o.appendCut(ctx, at, parts[i].Records)
+				if err != nil {
+					return nil, err
+				}
+				for _, url := range urls {
+					refused[url] = true
+				}
+			default:
+				return nil, err
+			}
+		}
+		if parts = again; len(parts) > 0 && !pause(ctx, wait) {
+			return nil, errors.Join(reasons...)
+		}
+	}
+	return refused, nil
+}
+
+// pause waits so long; false: ctx ended before.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // append tries until it succeeds or ctx ends: copies are harmless, a loss is
@@ -348,11 +373,7 @@ func (o *outbox) append(ctx context.Context, at place, recs []kafkalog.Record) e
 		if errors.Is(err, kafkalog.ErrTooLarge) {
 			return err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, wait) {
 			return fmt.Errorf("%s/%d: %w", at.topic, at.partition, err)
 		}
 		wait = min(2*wait, retryMost)
