@@ -51,6 +51,7 @@ func (w *world) put(topic string, partition int, r kafkalog.Record) int64 {
 	return r.Offset
 }
 
+// step is called with mu held: a fault's own variables need no other lock.
 func (w *world) step(op string) error {
 	if w.fault != nil {
 		return w.fault(op)
@@ -150,10 +151,9 @@ func (e errorLog) Append(_ context.Context, recs []kafkalog.Record) error {
 		r.Time = time.Now() // of the append
 		e.put("e", 0, r)
 	}
-	if e.fault != nil {
-		return e.fault("appended")
-	}
-	return nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.step("appended")
 }
 
 // fail puts a record into the source "src" partition 1 and states that it
