@@ -2,9 +2,11 @@ package kafkalog_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,18 +186,78 @@ func BenchmarkAppend(b *testing.B) {
 					flush(b, l, topic, codec, recs[i%flushes*n:][:n])
 					i++
 				}
-				report(b, i*perFlush, ownCPU(b)-own, broker.cpu(b)-theirs)
+				report(b, "page", i*perFlush, ownCPU(b)-own, broker.cpu(b)-theirs)
 			})
 		}
 	}
 }
 
-// report gives rates and costs per page.
-func report(b *testing.B, pages int, own, broker time.Duration) {
-	n := float64(pages)
-	b.ReportMetric(n/b.Elapsed().Seconds(), "pages/s")
-	b.ReportMetric(float64(own.Microseconds())/n, "own-µs/page")
-	b.ReportMetric(float64(broker.Microseconds())/n, "broker-µs/page")
+// BenchmarkFlush is what a flush appends to 17 partitions: in a slow crawl a few
+// facts each, in a fast one 100 pages to 8 partitions and their facts to 9. It
+// compares a request each, 8 at once, with AppendAll.
+func BenchmarkFlush(b *testing.B) {
+	const places = 17
+	few := make([]kafkalog.Part, places)
+	many := make([]kafkalog.Part, places)
+	for i, small, body, links := 0, facts(b, 11), pages(b, perFlush), facts(b, perFlush); i < places; i++ {
+		few[i] = kafkalog.Part{Partition: i, Records: small[3*i:][:3]}
+		if i < 8 {
+			many[i] = kafkalog.Part{Partition: i, Records: body[i*perFlush/8 : (i+1)*perFlush/8]}
+			continue
+		}
+		many[i] = kafkalog.Part{Partition: i, Records: links[(i-8)*len(links)/9 : (i-7)*len(links)/9]}
+	}
+	each := func(l *kafkalog.Log, parts []kafkalog.Part) {
+		var wg sync.WaitGroup
+		slots := make(chan struct{}, 8)
+		for _, p := range parts {
+			slots <- struct{}{}
+			wg.Go(func() {
+				if _, err := l.Append(b.Context(), p.Topic, p.Partition, p.Records); err != nil {
+					b.Error(err)
+				}
+				<-slots
+			})
+		}
+		wg.Wait()
+	}
+	all := func(l *kafkalog.Log, parts []kafkalog.Part) {
+		if err := errors.Join(l.AppendAll(b.Context(), parts)...); err != nil {
+			b.Error(err)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		parts []kafkalog.Part
+		how   func(*kafkalog.Log, []kafkalog.Part)
+	}{{"few/each", few, each}, {"few/all", few, all}, {"many/each", many, each}, {"many/all", many, all}} {
+		b.Run(c.name, func(b *testing.B) {
+			broker := startProcess(b)
+			l := logtest.Open(b, []string{broker.addr})
+			topic := logtest.Topic(b, l, places)
+			parts := slices.Clone(c.parts)
+			for i := range parts {
+				parts[i].Topic = topic
+			}
+			c.how(l, parts)
+			b.ReportAllocs()
+			own, theirs := ownCPU(b), broker.cpu(b)
+			n := 0
+			for b.Loop() {
+				c.how(l, parts)
+				n++
+			}
+			report(b, "flush", n, ownCPU(b)-own, broker.cpu(b)-theirs)
+		})
+	}
+}
+
+// report gives the rate of n pages or flushes, and the costs of one.
+func report(b *testing.B, what string, n int, own, broker time.Duration) {
+	per := func(v float64) float64 { return v / float64(n) }
+	b.ReportMetric(1/per(b.Elapsed().Seconds()), what+"/s")
+	b.ReportMetric(per(float64(own.Microseconds())), "own-µs/"+what)
+	b.ReportMetric(per(float64(broker.Microseconds())), "broker-µs/"+what)
 }
 
 // BenchmarkRead reads what BenchmarkAppend writes. One operation is 1,000 pages.
@@ -218,7 +280,7 @@ func BenchmarkRead(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			report(b, n, ownCPU(b)-own, broker.cpu(b)-theirs)
+			report(b, "page", n, ownCPU(b)-own, broker.cpu(b)-theirs)
 		})
 	}
 }

@@ -52,6 +52,7 @@ func Run(t *testing.T, brokers []string, restart func()) {
 		{"LargeRecord", (*suite).largeRecord},
 		{"TooLarge", (*suite).tooLarge},
 		{"SplitBelowTopicLimit", (*suite).splitBelowLimit},
+		{"AppendAll", (*suite).appendAll},
 		{"ReadMiddle", (*suite).readMiddle},
 		{"ReadStopped", (*suite).readStopped},
 		{"ReadAt", (*suite).readAt},
@@ -428,6 +429,38 @@ func (s *suite) splitBelowLimit(t *testing.T) {
 	s.append(t, topic, Numbered(0, 60, 10_000))
 	if got, want := s.keys(t, topic, 0, 60), numbers(0, 60); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// appendAll: many partitions of two topics at once, of which one refuses its
+// record and one has to take smaller batches.
+func (s *suite) appendAll(t *testing.T) {
+	wide, low := Topic(t, s.log, 8), Topic(t, s.log, 2, "max.message.bytes", strconv.Itoa(50_000))
+	_, err := s.log.Append(ctx(t), low, 0, Numbered(0, 1, 10)) // now the log knows both
+	must(t, err)
+	var parts []kafkalog.Part
+	for p := range 8 {
+		parts = append(parts, kafkalog.Part{Topic: wide, Partition: p, Records: Numbered(100*p, 3, 1000)})
+	}
+	parts = append(parts,
+		kafkalog.Part{Topic: low, Partition: 0, Records: Numbered(1, 20, 10_000)},
+		kafkalog.Part{Topic: low, Partition: 1, Records: Numbered(0, 1, 200_000)},
+	)
+	errs := s.log.AppendAll(ctx(t), parts)
+	wantKind(t, errs[9], kafkalog.KindTooLarge)
+	must(t, errors.Join(errs[:9]...))
+	if got, want := s.keys(t, low, 0, 21), numbers(0, 21); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	for p := range 8 {
+		var got []string
+		_, err := s.log.ReadRange(ctx(t), wide, p, 0, 3, func(r kafkalog.Record) error {
+			got = append(got, string(r.Key))
+			return nil
+		})
+		if must(t, err); !slices.Equal(got, numbers(100*p, 3)) {
+			t.Errorf("partition %d: got %v", p, got)
+		}
 	}
 }
 
