@@ -667,28 +667,77 @@ func TestLimitsOfTransform(t *testing.T) {
 	})
 }
 
-// Panics of clients and answers of the wrong length are class 0, and pass.
+// Panics of clients and answers of the wrong length are class 0, and pass. The
+// panics end: a machine whose slices all have as many operations as there are
+// from one panic to the next panics at the same one for ever.
 func TestHostileClients(t *testing.T) {
+	for every := 1; every <= 7; every++ {
+		synctest.Test(t, func(t *testing.T) { panicking(t, every) })
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := fill(30)
-		w.fault = func(n int, op string) error {
-			if n%5 == 0 {
-				panic("client of " + op)
-			}
-			return nil
-		}
-		l, _ := w.run(t, w.machine(t, nil))
-		w.fault = nil
-		w.check(t, l, true)
-		w = fill(30)
 		s := &shortSink{world: w}
 		m, _ := New(Config{Topic: "t", Partition: 3}, w, transform, s, w)
-		l, _ = w.run(t, m)
+		l, _ := w.run(t, m)
 		w.check(t, l, true)
 		if s.n < 2 {
 			t.Error("the short answer was believed")
 		}
 	})
+}
+
+// panicking has every so many operations panic for half an hour.
+func panicking(t *testing.T, every int) {
+	var broken []string
+	w := fill(30)
+	until, panics := time.Now().Add(30*time.Minute), 0
+	w.fault = func(n int, op string) error {
+		if n%every == 0 && time.Now().Before(until) {
+			panics++
+			panic("client of " + op)
+		}
+		return nil
+	}
+	l, _ := w.run(t, w.machine(t, func(c *Config) { c.Progress = w.watch(&broken) }))
+	w.check(t, l, true)
+	if panics == 0 || len(broken) > 0 || t.Failed() {
+		t.Fatalf("a panic every %d operations: %d panics, %v", every, panics, broken)
+	}
+}
+
+// What fails after the sink was asked fails ever more slowly, although the
+// failures of the transform were stated before each time: no storm of resets.
+func TestLateErrorsBackOff(t *testing.T) {
+	for name, back := range map[string]struct {
+		op    string
+		after int // calls since the sink
+	}{"original": {"read", 1}, "append": {"append", 2}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				for _, v := range []string{"bad", "refused", "doc"} {
+					w.put(v)
+				}
+				w.refuse["id-1"] = sink.Rejected
+				until := time.Now().Add(time.Hour)
+				w.fault = func(n int, op string) error {
+					if op == back.op && n > back.after && w.calls[n-1-back.after] == "write" && time.Now().Before(until) {
+						return faults(op)[Uncategorised]
+					}
+					return nil
+				}
+				rebuilt, most := 0, 0
+				l, _ := w.run(t, w.machine(t, func(c *Config) {
+					c.Rebuild = func(context.Context) error { rebuilt++; return nil }
+					c.Progress = func(p Progress) { most = max(most, p.Attempts) }
+				}))
+				w.check(t, l, true)
+				if rebuilt > 120 || most < 40 {
+					t.Errorf("fresh clients %d times in an hour, %d attempts in a row", rebuilt, most)
+				}
+			})
+		})
+	}
 }
 
 type shortSink struct {

@@ -141,8 +141,10 @@ func (s *slice) step() {
 
 // on takes the step of an event that is no error. A success ends the retries
 // of its own state only: a sink that is down is not better because Kafka reads.
+// Nor is the errors topic because what came before the sink was stated, perhaps
+// long ago: what comes after it may be what fails, so that ends with the batch.
 func (s *slice) on(e Event) {
-	if s.retry.Attempts > 0 && s.retry.State == s.state.String() {
+	if s.retry.Attempts > 0 && s.retry.State == s.state.String() && e != StatedEarly {
 		s.calm()
 	}
 	step := StepOf(s.state, e)
@@ -165,6 +167,9 @@ func (s *slice) advance() {
 	s.pace(s.batch.ledger.Offsets - s.batch.ledger.Compacted)
 	s.batch = nil
 	clear(s.stated)
+	if s.retry.State == Errors.String() {
+		s.calm()
+	}
 	if s.good++; s.good >= growAfter && s.retry.Halved > 0 {
 		s.retry.Halved--
 		s.good = 0
