@@ -123,7 +123,7 @@ func TestDealVerdicts(t *testing.T) {
 		{"due", []Fact{a}, contract.ExpandInput{}, contract.VerdictBatch, time.Time{}},
 		{"slot busy", []Fact{a}, contract.ExpandInput{Busy: busySet(slot), OpenBatches: 1}, contract.VerdictLater, time.Time{}},
 		{"other slot busy", []Fact{a}, contract.ExpandInput{Busy: busySet(slot ^ 1)}, contract.VerdictBatch, time.Time{}},
-		{"16 open", []Fact{a}, contract.ExpandInput{OpenBatches: 16}, contract.VerdictLater, time.Time{}},
+		{"as many open as may be", []Fact{a}, contract.ExpandInput{OpenBatches: maxOpen}, contract.VerdictLater, time.Time{}},
 		{"no grant left", []Fact{a}, contract.ExpandInput{Grant: grant(0)}, contract.VerdictStarved, time.Time{}},
 		{"all of it open", []Fact{a}, contract.ExpandInput{Grant: grant(3), OpenLocators: 3, OpenBatches: 1}, contract.VerdictLater, time.Time{}},
 		{"some grant left", []Fact{a}, contract.ExpandInput{Grant: grant(4), OpenLocators: 3, OpenBatches: 1}, contract.VerdictBatch, time.Time{}},

@@ -43,7 +43,6 @@ type host struct {
 	blocked bool      // a block was counted in the streak
 	until   time.Time // of the longest block that was stated
 	part    int
-	done    time.Time // when nothing was left to ask; guarded by the releaser
 }
 
 // group is the part of a host with one scheme.

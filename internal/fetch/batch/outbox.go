@@ -15,7 +15,7 @@ import (
 
 // Bounds of what waits for an acknowledgement.
 const (
-	flushAfter = time.Second     // since the first record of a parcel
+	flushAfter = time.Second / 2 // since the first record of a parcel
 	flushPages = 100             // pages of a parcel
 	flushBytes = 4 << 20         // bytes of a parcel
 	maxPages   = 200             // waiting in all: no request starts beyond

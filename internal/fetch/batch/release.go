@@ -10,12 +10,12 @@ import (
 	"trawl/internal/frontier"
 )
 
-// Slots are given back when the hosts that are done have waited so long for the
-// others of their batch, all of them together: many soon, a single one later.
-// Each time costs a message, an Expand and a Fetch.
+// Slots are given back before the first of the hosts that are done may be asked
+// again, in time for the next batch over it; together with those of all hosts
+// that are done by then, as each time costs a message, an Expand and a Fetch.
 const (
-	releaseWaits = 2 * time.Second
-	releaseLeast = 300 * time.Millisecond
+	releaseLead  = 300 * time.Millisecond
+	releaseLeast = 400 * time.Millisecond
 	maxReleases  = 16 // per batch; the rest waits for its end
 )
 
@@ -32,7 +32,7 @@ type releaser struct {
 	left    int             // hosts that are not done
 	sent    int
 	timer   *time.Timer
-	busy    bool // giving back
+	armed   bool // the timer runs, or slots are being given back
 	over    bool
 	sending sync.WaitGroup
 }
@@ -57,49 +57,44 @@ func (r *releaser) ended(h *host) {
 		return // parts of a host have other slots
 	}
 	r.waiting[slot] = append(r.waiting[slot], h)
-	h.done = time.Now()
 	r.arm()
 }
 
 // arm sets the timer if there is something to give back and somebody to wait
 // for. With the lock held.
 func (r *releaser) arm() {
-	if r.over || r.busy || r.left == 0 || r.x.job.Release == nil || r.sent >= maxReleases {
+	if r.over || r.armed || r.left == 0 || r.x.job.Release == nil || r.sent >= maxReleases {
 		return
 	}
-	var waited time.Duration
-	var n int
+	first, any := time.Duration(0), false
 	for slot, list := range r.waiting {
 		if r.running[slot] > 0 {
 			continue
 		}
 		for _, h := range list {
-			waited += time.Since(h.done)
-			n++
+			if left := h.pace.left(); !any || left < first {
+				first, any = left, true
+			}
 		}
 	}
-	if n == 0 {
+	if !any {
 		return
 	}
-	wait := max(releaseLeast, (releaseWaits-waited)/time.Duration(n))
-	if r.timer == nil {
-		r.timer = time.AfterFunc(wait, r.release)
-		return
-	}
-	r.timer.Reset(wait)
+	wait := max(releaseLeast, first-releaseLead)
+	r.armed = true
+	r.timer = time.AfterFunc(wait, r.release)
 }
 
 // release makes the facts of the hosts that are done durable, then gives their
 // slots back.
 func (r *releaser) release() {
 	r.mu.Lock()
-	if r.over || r.busy {
+	if r.over {
 		r.mu.Unlock()
 		return
 	}
 	r.sending.Add(1)
 	defer r.sending.Done()
-	r.busy = true
 	out := contract.Released{Number: r.x.job.Batch.Number}
 	var hosts []*host
 	for slot, list := range r.waiting {
@@ -125,7 +120,7 @@ func (r *releaser) release() {
 		_ = r.x.job.Release(r.ctx, out) // else they stay open
 	}
 	r.mu.Lock()
-	r.busy = false
+	r.armed = false
 	r.sent++
 	r.arm()
 	r.mu.Unlock()
