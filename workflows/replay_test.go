@@ -23,6 +23,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	r := worker.NewWorkflowReplayer()
 	for name, f := range map[string]any{
 		CrawlType: CrawlWorkflow, ShardType: ShardWorkflow, LoadsType: LoadsWorkflow, LoadType: LoadWorkflow,
+		RedriveType: RedriveWorkflow,
 	} {
 		r.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
@@ -39,7 +40,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 			}))
 		})
 	}
-	require.Len(t, seen, 4, "each type of workflow has a history")
+	require.Len(t, seen, 5, "each type of workflow has a history")
 }
 
 func readHistory(t *testing.T, file string) *historypb.History {

@@ -160,7 +160,9 @@ func (s *stage) ended(name, outcome string) {
 // ids of the workflows of a crawl, with the names of their files.
 func (s *stage) ids(name string) map[string]string {
 	if name == loadName {
-		return map[string]string{workflows.LoadRootID(name): "root", workflows.LoadRootLoaderID(name, 0): "loader-0"}
+		return map[string]string{
+			workflows.LoadRootID(name): "root", workflows.LoadRootLoaderID(name, 0): "loader-0", workflows.RedriveID(name, 1): "redrive",
+		}
 	}
 	ids := map[string]string{workflows.CrawlID(name): "crawl", workflows.LoadsID(name): "loads"}
 	for i := range 2 {
@@ -237,6 +239,7 @@ func replay(h *historypb.History, execution workflow.Execution) error {
 	for name, f := range map[string]any{
 		workflows.CrawlType: workflows.CrawlWorkflow, workflows.ShardType: workflows.ShardWorkflow,
 		workflows.LoadsType: workflows.LoadsWorkflow, workflows.LoadType: workflows.LoadWorkflow,
+		workflows.RedriveType: workflows.RedriveWorkflow,
 	} {
 		r.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
@@ -320,7 +323,8 @@ func TestSteeredCrawlReplays(t *testing.T) {
 
 const loadName = "loaded"
 
-// TestLoadReplays: a load of a topic that is paused, steered and cancelled.
+// TestLoadReplays: a load of a topic that is paused, steered and cancelled, and
+// a redrive of a document that fails again.
 func TestLoadReplays(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -338,6 +342,7 @@ func TestLoadReplays(t *testing.T) {
 	for i := range recs {
 		recs[i].Value = []byte(`{"a":1}`)
 	}
+	recs[7].Value = []byte("poison")
 	if _, err := log.Append(ctx, "orders", 0, recs); err != nil {
 		t.Fatal(err)
 	}
@@ -349,13 +354,14 @@ func TestLoadReplays(t *testing.T) {
 	for over := time.Now().Add(crawlTimeout); ; time.Sleep(pollEvery) {
 		var st contract.LoadsStatus
 		v, err := s.client.QueryWorkflow(ctx, workflows.LoadRootID(loadName), "", workflows.QryStatus)
-		if err == nil && v.Get(&st) == nil && st.Ledger.Loaded == 50 {
+		if err == nil && v.Get(&st) == nil && st.Ledger.Loaded == 49 && st.Ledger.Errors == 1 {
 			break
 		}
 		if time.Now().After(over) {
 			t.Fatalf("not loaded: %v %+v", err, st)
 		}
 	}
+	s.starter(3, "errors", "redrive", loadName, "--all")
 	s.starter(0, "load", "pause", loadName)
 	s.starter(0, "load", "skip", loadName, "--topic", "orders", "--partition", "0", "--offset", "60", "--reason", "a test")
 	s.starter(0, "load", "seek", loadName, "--topic", "orders", "--partition", "0", "--offset", "10", "--reason", "a test")
