@@ -111,22 +111,32 @@ func (a *app) buildSpec(o crawlOptions, urls []string) (s *spec.Spec, byName boo
 	return s, o.file == "" && none && s.Name != "", nil
 }
 
-// readSpec reads a spec file; "-" is standard input.
+// readSpec reads the spec file of a crawl; "-" is standard input.
 func (a *app) readSpec(file string) (*spec.Spec, error) {
+	name, data, err := a.readFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return spec.Parse(name, data)
+}
+
+// readFile reads a spec file, and answers the name that its problems are
+// reported under.
+func (a *app) readFile(file string) (name string, data []byte, err error) {
 	in, name := a.in, "standard input"
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, fail(exitUsage, "the spec cannot be read: %w", err)
+			return "", nil, fail(exitUsage, "the spec cannot be read: %w", err)
 		}
 		defer f.Close()
 		in, name = f, file
 	}
-	data, err := io.ReadAll(io.LimitReader(in, spec.MaxFile+1))
+	data, err = io.ReadAll(io.LimitReader(in, spec.MaxFile+1))
 	if err != nil {
-		return nil, fail(exitUsage, "the spec cannot be read: %w", err)
+		return "", nil, fail(exitUsage, "the spec cannot be read: %w", err)
 	}
-	return spec.Parse(name, data)
+	return name, data, nil
 }
 
 // byName takes the stored spec of a crawl, with the flags over it.

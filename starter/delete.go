@@ -26,6 +26,9 @@ func (a *app) deleteCmd() *cobra.Command {
 }
 
 func (a *app) delete(ctx context.Context, t temporalServer, st store, name string, yes bool) error {
+	if isLoad(name) {
+		return fail(exitUsage, "%s: only crawls can be deleted; what remains of a load are its index and the topic that starter errors reads", name)
+	}
 	e, err := t.Describe(ctx, name)
 	if err != nil {
 		return err

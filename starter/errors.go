@@ -135,7 +135,7 @@ func parseClasses(texts []string) ([]int, error) {
 			}
 		}
 		if !found {
-			return nil, fail(exitUsage, "--class %s: it is a number from 0 to 13 or a name such as %s; docs/errors.md has all", text, ingest.InvalidFormat)
+			return nil, fail(exitUsage, "--class %s: it is a number from 0 to 13 or a name such as %s; docs/loader.md has all", text, ingest.InvalidFormat)
 		}
 	}
 	slices.Sort(out)

@@ -37,7 +37,7 @@ func (o *listOptions) flags(cmd *cobra.Command) {
 func (o *listOptions) filters(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.classes, "class", nil, "only this error class, by name or number; repeatable")
-	f.StringVar(&o.since, "since", "", "only failures since a time, or of the last 24h")
+	f.StringVar(&o.since, "since", "", "only failures since a time in RFC 3339, or of so long ago: 24h")
 	f.BoolVar(&o.all, "all", false, "also those that are done with: redriven, superseded, discarded")
 }
 

@@ -35,7 +35,7 @@ type selectOptions struct {
 func (o *selectOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.classes, "class", nil, "open failures of this error class, by name or number; repeatable")
-	f.StringVar(&o.id, "id", "", "this one")
+	f.StringVar(&o.id, "id", "", "the failure with this id")
 }
 
 // selection checks that exactly one way of selecting was taken.
@@ -82,6 +82,9 @@ func (a *app) redriveCmd() *cobra.Command {
 			if o.dryRun {
 				return a.planRedrive(cmd.Context(), log, at, sel)
 			}
+			if err := knownID(cmd.Context(), log, at, sel.ID); err != nil {
+				return err
+			}
 			return a.redrive(cmd.Context(), at, sel, rate, o)
 		})
 	})
@@ -91,7 +94,7 @@ func (a *app) redriveCmd() *cobra.Command {
 	f.BoolVar(&o.all, "all", false, "all open failures")
 	f.StringVar(&o.rate, "rate", "", "at most so many records: 50/s, 30/m")
 	f.IntVar(&o.most, "most", defaultMost, "refuse what was redriven so often in vain, 1 to 100")
-	f.BoolVar(&o.force, "force", false, "refuse nothing")
+	f.BoolVar(&o.force, "force", false, "take also what was redriven --most times in vain")
 	f.BoolVar(&o.dryRun, "dry-run", false, "tell what would be taken, and start nothing")
 	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as it runs")
 	f.StringVarP(&o.file, "file", "f", "", "the load.yaml to use, for a load (default: that of its last start)")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
@@ -80,23 +81,12 @@ func (a *app) showErrorCmd() *cobra.Command {
 
 func (a *app) showError(cmd *cobra.Command, log errorTopics, at failed, id string, full bool) error {
 	s := shownError{ID: id}
-	for p := range at.partitions {
-		first, end, err := log.Bounds(cmd.Context(), at.topic, p)
-		if err != nil {
-			return err
-		}
-		_, err = log.ReadRange(cmd.Context(), at.topic, p, first, end, func(r kafkalog.Record) error {
-			if f, ok := ingest.ParseFailure(&r); ok && f.ID == id {
-				s.take(&f, redrive.Place{Partition: p, Offset: r.Offset})
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	err := eachStatement(cmd.Context(), log, at, id, func(f *ingest.Failure, p redrive.Place) { s.take(f, p) })
+	if err != nil {
+		return err
 	}
 	if len(s.Statements) == 0 {
-		return fail(exitNotFound, "%s %s has no failure %s; starter errors %s lists them", at.kind, at.name, id, at.name)
+		return at.unknown(id)
 	}
 	s.open(full)
 	if a.json {
@@ -104,6 +94,43 @@ func (a *app) showError(cmd *cobra.Command, log errorTopics, at failed, id strin
 	}
 	a.printError(&s)
 	return nil
+}
+
+// eachStatement reads what the errors topic says about one failure.
+func eachStatement(ctx context.Context, log errorTopics, at failed, id string, fn func(*ingest.Failure, redrive.Place)) error {
+	for p := range at.partitions {
+		first, end, err := log.Bounds(ctx, at.topic, p)
+		if err != nil {
+			return err
+		}
+		_, err = log.ReadRange(ctx, at.topic, p, first, end, func(r kafkalog.Record) error {
+			if f, ok := ingest.ParseFailure(&r); ok && f.ID == id {
+				fn(&f, redrive.Place{Partition: p, Offset: r.Offset})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (at failed) unknown(id string) error {
+	return fail(exitNotFound, "%s %s has no failure %s; starter errors %s lists them", at.kind, at.name, id, at.name)
+}
+
+// knownID refuses an id that was never stated. An empty one is none.
+func knownID(ctx context.Context, log errorTopics, at failed, id string) error {
+	if id == "" {
+		return nil
+	}
+	known := false
+	err := eachStatement(ctx, log, at, id, func(*ingest.Failure, redrive.Place) { known = true })
+	if err == nil && !known {
+		return at.unknown(id)
+	}
+	return err
 }
 
 // take adds a statement; the last failure's original is kept, in own memory.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -13,7 +12,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 
 	"trawl/internal/contract"
 	"trawl/workflows"
@@ -103,60 +101,17 @@ func (t *temporalClient) RedriveStatus(ctx context.Context, name string, n int) 
 
 // redriveError translates errors of calls that only a worker can answer.
 func (t *temporalClient) redriveError(ctx context.Context, name string, n int, err error) error {
-	var rejected *temporal.ApplicationError
-	id := workflows.RedriveID(name, n)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case isNotFound(err):
-		return fail(exitNotFound, "%s is not running; starter errors redrive %s begins another one", id, name)
-	case errors.As(err, &rejected):
-		return fail(exitFailed, "%s: %s", id, rejected.Message())
-	case isDeadline(err):
-		return fail(exitNoWorker, "no worker answered for %s: start one with bin/worker", id)
-	}
-	return t.translate(ctx, "ask "+id, err)
+	return t.workerError(ctx, workflows.RedriveID(name, n), "; starter errors redrive "+name+" begins another one", err)
 }
 
-// WaitRedrive sits out a server that is away: the redrive does, too.
 func (t *temporalClient) WaitRedrive(ctx context.Context, name string, n int) (string, *contract.RedriveStatus, error) {
-	for {
-		state, st, err := t.waitRedriveOnce(ctx, name, n)
-		if ctx.Err() != nil || !(isUnreachable(err) || isDeadline(err)) {
-			return state, st, t.translate(ctx, "wait for "+workflows.RedriveID(name, n), err)
-		}
-		select {
-		case <-ctx.Done():
-			return "", nil, ctx.Err()
-		case <-time.After(waitAgain):
-		}
-	}
-}
-
-func (t *temporalClient) waitRedriveOnce(ctx context.Context, name string, n int) (string, *contract.RedriveStatus, error) {
 	var st contract.RedriveStatus
-	err := t.c.GetWorkflow(ctx, workflows.RedriveID(name, n), "").Get(ctx, &st)
-	var cancelled *temporal.CanceledError
-	var terminated *temporal.TerminatedError
-	var failed *temporal.WorkflowExecutionError
-	switch {
-	case err == nil:
-		return stateCompleted, &st, nil
-	case ctx.Err() != nil:
-		return "", nil, ctx.Err()
-	case errors.As(err, &cancelled):
-		if cancelled.HasDetails() && cancelled.Details(&st) == nil {
-			return stateCancelled, &st, nil
-		}
-		return stateCancelled, nil, nil
-	case errors.As(err, &terminated):
-		return stateTerminated, nil, nil
-	case errors.As(err, &failed):
-		return stateFailed, nil, fail(exitFailed, "%s failed: %w", workflows.RedriveID(name, n), rootCause(err))
+	id := workflows.RedriveID(name, n)
+	state, has, err := t.waitRun(ctx, id, id, "", &st)
+	if !has {
+		return state, nil, err
 	}
-	return "", nil, err
+	return state, &st, err
 }
 
 func (t *temporalClient) UpdateRedrive(ctx context.Context, name string, n int, update string) error {
@@ -185,7 +140,7 @@ func (t *temporalClient) LoadSpec(ctx context.Context, name string) (json.RawMes
 		Namespace: t.space, Execution: &common.WorkflowExecution{WorkflowId: workflows.LoadRootID(name)}, MaximumPageSize: historyPage,
 	})
 	if isNotFound(err) {
-		return nil, fail(exitNotFound, "Temporal has forgotten load %s: give its spec with --file load.yaml", name)
+		return nil, fail(exitNotFound, "Temporal knows no load %s, or has forgotten it: give its spec with --file load.yaml", name)
 	}
 	if err != nil {
 		return nil, t.translate(ctx, "read the spec of load "+name, err)

@@ -279,10 +279,15 @@ func TestRedriveIsStarted(t *testing.T) {
 	}
 
 	b.redrives.status.Counts = contract.RedriveCounts{Taken: 1, Loaded: 1}
-	if got := b.run("redrive", "docs-example-org", "--id", "x"); got.code != exitOK {
+	if got := b.run("redrive", "docs-example-org", "--id", "x"); got.code != exitNotFound || len(b.redrives.inputs) > 1 {
+		t.Errorf("an id that was never stated: %s", got)
+	}
+	x := aFailure("pages", 1, ingest.ItemsFailed, "no")
+	b.log.state(crawlErrorsTopic, 0, x)
+	if got := b.run("redrive", "docs-example-org", "--id", x.ID); got.code != exitOK {
 		t.Error(got)
 	}
-	if in := b.redrives.inputs[1]; in.Load != nil || in.Run.Generation != gen1 || in.Run.Partitions == 0 || in.Select.ID != "x" {
+	if in := b.redrives.inputs[1]; in.Load != nil || in.Run.Generation != gen1 || in.Run.Partitions == 0 || in.Select.ID != x.ID {
 		t.Errorf("%+v", in)
 	}
 	if got := b.run("redrive", "orders", "--all", "--detach"); got.code != exitOK || got.out != "" || !strings.Contains(got.err, "redrive/orders/5 is running") {

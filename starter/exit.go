@@ -27,16 +27,16 @@ var exitCodes = []struct {
 	code int
 	doc  string
 }{
-	{exitOK, "done; for crawl: it ended, and no page failed"},
+	{exitOK, "done; for crawl and load: it ended, and nothing failed"},
 	{exitFailed, "failed; the message says why"},
 	{exitUsage, "wrong usage, environment or spec; nothing was started"},
-	{exitPages, "the crawl ended, but pages or documents failed, or there was no page"},
+	{exitPages, "it ended, but pages or documents failed, or there was no page; verify: gaps"},
 	{exitUnreachable, "Temporal, Kafka or the search server cannot be reached"},
-	{exitTaken, "the name is taken by another spec, or the crawl is running"},
-	{exitCancelled, "the crawl was cancelled"},
+	{exitTaken, "the name is taken by another spec, or the crawl or load is running"},
+	{exitCancelled, "the crawl, load or redrive was cancelled"},
 	{exitNoWorker, "no worker answered"},
-	{exitNotFound, "there is no such crawl, generation or index"},
-	{exitDetached, "detached by Ctrl-C; the crawl goes on"},
+	{exitNotFound, "there is no such crawl, load, generation, failure or index, or it is not running"},
+	{exitDetached, "detached by Ctrl-C; what was followed goes on"},
 }
 
 // exitError is an error that knows its exit code. Silent ones were shown

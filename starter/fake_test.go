@@ -55,7 +55,8 @@ type fakes struct {
 
 	noTemporal, noKafka bool
 
-	load fakeLoads // the side of loads
+	load   fakeLoads  // the side of loads
+	topics fakeErrors // what is loaded
 }
 
 type fact struct{ key, value []byte }
@@ -87,7 +88,8 @@ func (f *fakes) world() world {
 			}
 			return (*fakeStore)(f), nil
 		},
-		sink: func(string) (sink.Admin, error) { return (*fakeSink)(f), nil },
+		errors: func(context.Context) (errorTopics, error) { return &f.topics, nil },
+		sink:   func(string) (sink.Admin, error) { return (*fakeSink)(f), nil },
 		now: func() time.Time {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,54 +57,21 @@ Ctrl-C detaches; the load goes on.`,
 }
 
 func (a *app) loadValidateCmd() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use: "validate -f FILE", Short: "Check the spec file of a load; start nothing", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.validateLoad(file) },
-	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "spec file in YAML; - for standard input (required)")
-	if err := cmd.MarkFlagRequired("file"); err != nil {
-		panic(err) // the flag is one line above
-	}
-	return cmd
-}
-
-func (a *app) validateLoad(file string) error {
-	s, err := a.readLoad(file)
-	var ps spec.Problems
-	switch {
-	case a.json && errors.As(err, &ps):
-		if err := a.printJSON(ps); err != nil {
-			return err
+	return validator("Check the spec file of a load; start nothing", func(file string) error {
+		s, err := a.readLoad(file)
+		if err != nil {
+			return a.valid(file, "", nil, err)
 		}
-		return exit(exitUsage)
-	case err != nil:
-		return err
-	case a.json:
-		return a.printJSON([]spec.Problem{})
-	}
-	for _, n := range s.Notes() {
-		a.say("note: %s", n)
-	}
-	a.print("%s: valid, load %s\n", file, s.Name)
-	return nil
+		return a.valid(file, "load "+s.Name, s.Notes(), nil)
+	})
 }
 
 // readLoad reads a load spec and compiles what it says about records, so that
 // no worker will find it impossible later.
 func (a *app) readLoad(file string) (*spec.LoadSpec, error) {
-	in, name := a.in, "standard input"
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fail(exitUsage, "the spec cannot be read: %w", err)
-		}
-		defer f.Close()
-		in, name = f, file
-	}
-	data, err := io.ReadAll(io.LimitReader(in, spec.MaxFile+1))
+	name, data, err := a.readFile(file)
 	if err != nil {
-		return nil, fail(exitUsage, "the spec cannot be read: %w", err)
+		return nil, err
 	}
 	s, err := spec.ParseLoad(name, data)
 	if err != nil {

@@ -100,7 +100,7 @@ func (a *app) runningLoads(ctx context.Context) (reports []report, err error) {
 		r := report{Name: e.Name, State: e.State}
 		var ee *exitError
 		if errors.As(problem, &ee) && ee.code == exitNoWorker {
-			r.Trouble = problem.Error()
+			r.Trouble = silence
 		} else if st, err := t.LoadStatus(ctx, e.Name); err != nil {
 			problem, r.Trouble = err, err.Error()
 		} else {

@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 
 	"trawl/internal/contract"
 	"trawl/workflows"
@@ -81,56 +80,14 @@ func (t *temporalClient) StartLoad(ctx context.Context, in contract.LoadsInput) 
 	return run.GetRunID(), nil
 }
 
-// WaitLoad sits out a server that is away: the load does, too.
 func (t *temporalClient) WaitLoad(ctx context.Context, id, runID string) (string, *contract.LoadsSummary, error) {
-	for {
-		state, s, err := t.waitLoadOnce(ctx, id, runID)
-		if ctx.Err() != nil || !(isUnreachable(err) || isDeadline(err)) {
-			return state, s, t.translate(ctx, "wait for "+id, err)
-		}
-		select {
-		case <-ctx.Done():
-			return "", nil, ctx.Err()
-		case <-time.After(waitAgain):
-		}
-	}
-}
-
-func (t *temporalClient) waitLoadOnce(ctx context.Context, id, runID string) (string, *contract.LoadsSummary, error) {
 	var s contract.LoadsSummary
-	err := t.c.GetWorkflow(ctx, id, runID).Get(ctx, &s)
-	var cancelled *temporal.CanceledError
-	var terminated *temporal.TerminatedError
-	var timeout *temporal.TimeoutError
-	var failed *temporal.WorkflowExecutionError
-	switch {
-	case err == nil:
-		return stateCompleted, &s, nil
-	case ctx.Err() != nil:
-		return "", nil, ctx.Err()
-	case errors.As(err, &cancelled):
-		if cancelled.HasDetails() && cancelled.Details(&s) == nil {
-			return stateCancelled, &s, nil
-		}
-		return stateCancelled, nil, nil
-	case errors.As(err, &terminated):
-		return stateTerminated, nil, nil
-	case errors.As(err, &timeout):
-		return stateTimedOut, nil, nil
-	case errors.As(err, &failed):
-		return stateFailed, nil, &failedRun{id, rootCause(err)}
+	state, has, err := t.waitRun(ctx, id, id, runID, &s)
+	if !has {
+		return state, nil, err
 	}
-	return "", nil, err
+	return state, &s, err
 }
-
-// failedRun is the end of a load whose workflow failed.
-type failedRun struct {
-	id    string
-	cause error
-}
-
-func (f *failedRun) Error() string { return f.id + " failed: " + f.cause.Error() }
-func (f *failedRun) Unwrap() error { return f.cause }
 
 func (t *temporalClient) LoadStatus(ctx context.Context, id string) (contract.LoadsStatus, error) {
 	cctx, cancel := context.WithTimeout(ctx, queryTime)
@@ -148,20 +105,11 @@ func (t *temporalClient) LoadStatus(ctx context.Context, id string) (contract.Lo
 
 // loadError translates errors of calls that only a worker can answer.
 func (t *temporalClient) loadError(ctx context.Context, id string, err error) error {
-	var rejected *temporal.ApplicationError
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case isNotFound(err):
-		return fail(exitNotFound, "%s is not running", id)
-	case errors.As(err, &rejected):
-		return fail(exitFailed, "%s: %s", id, rejected.Message())
-	case isDeadline(err):
-		return fail(exitNoWorker, "no worker answered for %s: start one with bin/worker", id)
+	absent := ""
+	if name, ok := workflows.LoadRootName(id); ok {
+		absent = fmt.Sprintf("; starter load --name %s lets it go on (the loaders of a crawl are crawl/%s)", name, name)
 	}
-	return t.translate(ctx, "ask "+id, err)
+	return t.workerError(ctx, id, absent, err)
 }
 
 func (t *temporalClient) UpdateLoad(ctx context.Context, id, update string, arg any) error {
@@ -174,6 +122,9 @@ func (t *temporalClient) UpdateLoad(ctx context.Context, id, update string, arg 
 	h, err := t.c.UpdateWorkflow(cctx, opts)
 	if err == nil {
 		err = h.Get(cctx, nil)
+	}
+	if isDeadline(err) && ctx.Err() == nil {
+		return fail(exitNoWorker, "no worker answered for %s: start one with bin/worker; it may obey this order, which is kept", id)
 	}
 	return t.loadError(ctx, id, err)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"trawl/internal/contract"
+	"trawl/internal/kafkalog"
 	"trawl/internal/spec"
 )
 
@@ -210,6 +212,50 @@ func TestLoadValidateAndDryRun(t *testing.T) {
 	}
 }
 
+// sevenOrders is a topic of three partitions, the last one with seven records.
+func sevenOrders() fakeErrors {
+	return fakeErrors{partitions: map[string]int{"orders": 3}, recs: map[string][]kafkalog.Record{"orders/2": make([]kafkalog.Record, 7)}}
+}
+
+func TestOrderSaysThatItWaits(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{err: &errs, world: newFakes().world()}
+	now := make(chan time.Time)
+	a.world.after = func(time.Duration) <-chan time.Time { return now }
+	a.tellLater(t.Context(), "early")()
+	done := a.tellLater(t.Context(), "late")
+	now <- epoch
+	done()
+	if errs.String() != "late\n" {
+		t.Errorf("said %q", errs.String())
+	}
+}
+
+func TestSearchOfALoad(t *testing.T) {
+	f := newFakes()
+	f.load.specs = map[string]json.RawMessage{"shop": encoded(t, small)}
+	for _, name := range []string{"shop", "load/shop"} {
+		if got := f.run("search", name, "word"); got.code != exitOK {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := f.run("search", "other", "word"); got.code != exitNotFound || !strings.Contains(got.err, "no crawl and no load other") {
+		t.Error(got)
+	}
+}
+
+func TestVerifyNamesTheCrawl(t *testing.T) {
+	if got := newFakes().run("verify", "docs"); got.code != exitNotFound || !strings.Contains(got.err, "starter verify crawl/docs") {
+		t.Error(got)
+	}
+}
+
+func TestHelpNamesTheCommand(t *testing.T) {
+	if got := newFakes().run("load", "skip", "shop"); got.code != exitUsage || !strings.Contains(got.err, "see starter load skip --help") {
+		t.Error(got)
+	}
+}
+
 func TestLoadVerbs(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"load pause shop", "load/shop pause null"},
@@ -226,6 +272,7 @@ func TestLoadVerbs(t *testing.T) {
 	} {
 		f := newFakes()
 		f.load.execs = map[string]execution{"load/shop": {State: stateRunning, RunID: "r"}}
+		f.topics = sevenOrders()
 		got := f.run(strings.Fields(tt.line)...)
 		if got.code != exitOK || len(f.load.updates) != 1 || !strings.Contains(f.load.updates[0], tt.want) {
 			t.Errorf("%s: %v, %s", tt.line, f.load.updates, got)
@@ -235,8 +282,10 @@ func TestLoadVerbs(t *testing.T) {
 		"load skip shop --topic orders --partition 2 --offset 7", "load seek shop --topic o --partition 1 --reason r",
 		"load set-rate shop", "load set-batch shop --bytes lots", "set-rate load/shop --delay 1s", "load to-errors shop --partition 1 --reason r",
 		"load seek shop --topic o --partition 1 --reason r --time soon",
+		"load seek shop --topic orders --partition 2 --offset 8 --reason r", "load set-batch shop", "delete load/shop --yes",
 	} {
 		f := newFakes()
+		f.topics = sevenOrders()
 		if got := f.run(strings.Fields(line)...); got.code != exitUsage || len(f.load.updates) > 0 {
 			t.Errorf("%s: %s", line, got)
 		}

@@ -41,7 +41,10 @@ func (a *app) order(ctx context.Context, name, update string, arg any, done stri
 	}
 	defer t.Close()
 	id := loadID(name)
-	if err := t.UpdateLoad(ctx, id, update, arg); err != nil {
+	told := a.tellLater(ctx, id+": asked; it is answered when the slices under way have ended")
+	err = t.UpdateLoad(ctx, id, update, arg)
+	told()
+	if err != nil {
 		return err
 	}
 	if a.json {
@@ -49,6 +52,22 @@ func (a *app) order(ctx context.Context, name, update string, arg any, done stri
 	}
 	a.say("%s: %s", id, done)
 	return nil
+}
+
+// patience is how long an order may take before it is said what it waits for.
+const patience = 2 * time.Second
+
+// tellLater says text if that much time passes before what it returns is called.
+func (a *app) tellLater(ctx context.Context, text string) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if a.hold(ctx, patience) == nil {
+			a.say("%s", text)
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 func (a *app) loadVerbs() []*cobra.Command {
@@ -102,6 +121,8 @@ func (a *app) seekCmd() *cobra.Command {
 				return fail(exitUsage, "--time %s is no time of RFC 3339: write 2026-01-31T00:00:00Z", at)
 			}
 			o.Time, where = moment.UTC(), moment.UTC().Format(time.RFC3339)
+		} else if err := a.checkSeek(cmd.Context(), name, o); err != nil {
+			return err
 		}
 		return a.order(cmd.Context(), name, workflows.UpSeek, o, fmt.Sprintf("partition %d goes on at %s; its ledger begins there", t.partition, where))
 	})
@@ -111,6 +132,31 @@ func (a *app) seekCmd() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("offset", "time")
 	cmd.MarkFlagsOneRequired("offset", "time")
 	return cmd
+}
+
+// checkSeek refuses an offset after the end of the log: the loader would wait
+// there for records, or count as done. Validators do no I/O, so it is asked here.
+func (a *app) checkSeek(ctx context.Context, name string, o contract.SeekLoad) error {
+	if _, crawl := workflows.CrawlName(name); crawl || o.Topic == "" {
+		return nil // the topics of a crawl are not named by people
+	}
+	log, err := a.world.errors(ctx)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	topics, err := log.Topics(ctx, o.Topic)
+	if err != nil || o.Partition < 0 || o.Partition >= topics[o.Topic] {
+		return err // what is no partition of the load is refused by the load
+	}
+	_, end, err := log.Bounds(ctx, o.Topic, o.Partition)
+	if err != nil {
+		return err
+	}
+	if o.Offset > end {
+		return fail(exitUsage, "--offset %d is after the end of %s[%d], where the next record gets offset %d: give at most that", o.Offset, o.Topic, o.Partition, end)
+	}
+	return nil
 }
 
 func (a *app) skipCmd() *cobra.Command {
@@ -156,6 +202,7 @@ func (a *app) setBatchCmd() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&size, "bytes", "", "documents of one write, for example 2MiB; without it what the spec says")
 	cmd.Flags().IntVar(&b.Count, "count", 0, "records of one write; 0 for what the spec says")
+	cmd.MarkFlagsOneRequired("bytes", "count")
 	return cmd
 }
 

@@ -111,16 +111,16 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	code := exitCode(err, a.started)
 	var ee *exitError
 	if err != nil && (!errors.As(err, &ee) || !ee.silent) {
-		a.complain(err, code)
+		a.complain(err, code, cmd.CommandPath())
 	}
 	return code
 }
 
-func (a *app) complain(err error, code int) {
+func (a *app) complain(err error, code int, command string) {
 	msg := err.Error()
 	if errors.Is(err, context.Canceled) {
 		msg = "interrupted"
@@ -131,7 +131,7 @@ func (a *app) complain(err error, code int) {
 	}
 	msg = strings.ReplaceAll(msg, "\n", "\n  ")
 	if code == exitUsage && !a.started {
-		msg += "; see starter --help"
+		msg += "; see " + command + " --help"
 	}
 	fmt.Fprintln(a.err, "starter: "+msg)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"trawl/internal/sink"
 	"trawl/internal/spec"
+	"trawl/workflows"
 )
 
 // found documents of one search, for --json.
@@ -29,8 +31,8 @@ func (a *app) searchCmd() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "search NAME QUERY...",
-		Short:   "Search the documents of a crawl",
-		Long:    "Search the documents of a crawl, best first. All words must be there; \"quoted\nwords\" must stand together.",
+		Short:   "Search the documents of a crawl or load",
+		Long:    "Search the documents of a crawl, or of the index of a load (load/NAME, where a\ncrawl has the name, too), best first. All words must be there; \"quoted words\"\nmust stand together.",
 		Example: `  starter search docs-example-org '"context manager" with'`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,9 +81,13 @@ func (a *app) sinkOf(ctx context.Context, name string) (spec.Sink, error) {
 		return guess, nil
 	}
 	defer st.Close()
-	g, err := pick(ctx, st, name, "")
+	gens, err := st.Generations(ctx, name)
 	if err != nil {
 		return guess, err
+	}
+	g, ok := current(gens)
+	if load, is := workflows.LoadRootName(name); is || !ok {
+		return a.sinkOfLoad(ctx, cmp.Or(load, name))
 	}
 	s, err := st.AnySpec(ctx, g)
 	if err != nil {
@@ -93,17 +99,39 @@ func (a *app) sinkOf(ctx context.Context, name string) (spec.Sink, error) {
 	return s.Sink, nil
 }
 
+// sinkOfLoad is the sink of the latest run of a load.
+func (a *app) sinkOfLoad(ctx context.Context, name string) (spec.Sink, error) {
+	t, err := a.world.loads(ctx)
+	if err != nil {
+		return spec.Sink{}, err
+	}
+	defer t.Close()
+	raw, err := t.LoadSpec(ctx, name)
+	var ee *exitError
+	if errors.As(err, &ee) && ee.code == exitNotFound {
+		return spec.Sink{}, fail(exitNotFound, "there is no crawl and no load %s; starter list shows those that exist", name)
+	}
+	if err != nil {
+		return spec.Sink{}, err
+	}
+	s, err := spec.DecodeLoad(raw)
+	if err != nil {
+		return spec.Sink{}, err
+	}
+	return spec.Sink{Kind: s.Sink.Kind, Index: s.Sink.Index}, nil
+}
+
 func (a *app) sinkError(s spec.Sink, name string, err error) error {
 	var away *sink.UnavailableError
 	switch {
 	case errors.Is(err, sink.ErrNoIndex) && s.Kind == spec.SinkSQLite:
-		return fail(exitNotFound, "crawl %s has no index in %s: TRAWL_DATA_DIR must be that of the worker", name, a.set.DataDir)
+		return fail(exitNotFound, "%s has no index in %s: TRAWL_DATA_DIR must be that of the worker", name, a.set.DataDir)
 	case errors.Is(err, sink.ErrNoIndex):
-		return fail(exitNotFound, "crawl %s has no index %s yet", name, s.Index)
+		return fail(exitNotFound, "%s has no index %s yet", name, s.Index)
 	case errors.As(err, &away):
-		return fail(exitUnreachable, "the index of crawl %s cannot be searched: %w", name, err)
+		return fail(exitUnreachable, "the index of %s cannot be searched: %w", name, err)
 	}
-	return fmt.Errorf("search crawl %s: %w", name, err)
+	return fmt.Errorf("search %s: %w", name, err)
 }
 
 func (a *app) printHits(hits []sink.Hit, total int64) error {

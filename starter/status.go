@@ -136,6 +136,9 @@ func (a *app) past(ctx context.Context, t temporalServer, e execution, r *report
 	return nil
 }
 
+// silence is said of all that is asked after the first one got no answer.
+const silence = "no worker answered: start one with bin/worker"
+
 func (a *app) statusAll(ctx context.Context, t temporalServer) error {
 	list, err := t.List(ctx, maxList)
 	if err != nil {
@@ -151,7 +154,7 @@ func (a *app) statusAll(ctx context.Context, t temporalServer) error {
 		// One silence is enough: without a worker each query waits its time out.
 		var ee *exitError
 		if errors.As(problem, &ee) && ee.code == exitNoWorker {
-			r.Trouble = problem.Error()
+			r.Trouble = silence
 		} else if err := r.ask(ctx, t); err != nil {
 			problem = err
 		}

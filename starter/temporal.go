@@ -14,7 +14,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/temporal"
 
 	"trawl/internal/contract"
 	"trawl/internal/spec"
@@ -109,7 +108,7 @@ func (t *temporalClient) Close() { t.c.Close() }
 func (t *temporalClient) translate(ctx context.Context, what string, err error) error {
 	var space *serviceerror.NamespaceNotFound
 	var denied *serviceerror.PermissionDenied
-	var failed *failedCrawl
+	var failed *failedRun
 	switch {
 	case err == nil:
 		return nil
@@ -228,65 +227,13 @@ func (t *temporalClient) Start(ctx context.Context, name string, in contract.Cra
 	return run.GetRunID(), nil
 }
 
-// Wait sits out a server that is away: the crawl does, too.
 func (t *temporalClient) Wait(ctx context.Context, name, runID string) (string, *contract.Summary, error) {
-	for {
-		state, summary, err := t.waitOnce(ctx, name, runID)
-		if ctx.Err() != nil || !(isUnreachable(err) || isDeadline(err)) {
-			return state, summary, t.translate(ctx, "wait for crawl "+name, err)
-		}
-		select {
-		case <-ctx.Done():
-			return "", nil, ctx.Err()
-		case <-time.After(waitAgain):
-		}
-	}
-}
-
-func (t *temporalClient) waitOnce(ctx context.Context, name, runID string) (string, *contract.Summary, error) {
 	var s contract.Summary
-	err := t.c.GetWorkflow(ctx, workflows.CrawlID(name), runID).Get(ctx, &s)
-	if err == nil {
-		return stateCompleted, &s, nil
+	state, has, err := t.waitRun(ctx, "crawl "+name, workflows.CrawlID(name), runID, &s)
+	if !has {
+		return state, nil, err
 	}
-	if ctx.Err() != nil {
-		return "", nil, ctx.Err()
-	}
-	var cancelled *temporal.CanceledError
-	var terminated *temporal.TerminatedError
-	var timeout *temporal.TimeoutError
-	var failed *temporal.WorkflowExecutionError
-	switch {
-	case errors.As(err, &cancelled):
-		if cancelled.HasDetails() && cancelled.Details(&s) == nil {
-			return stateCancelled, &s, nil
-		}
-		return stateCancelled, nil, nil
-	case errors.As(err, &terminated):
-		return stateTerminated, nil, nil
-	case errors.As(err, &timeout):
-		return stateTimedOut, nil, nil
-	case errors.As(err, &failed):
-		return stateFailed, nil, &failedCrawl{name, rootCause(err)}
-	}
-	return "", nil, err
-}
-
-// failedCrawl is the end of a crawl whose workflow failed.
-type failedCrawl struct {
-	name  string
-	cause error
-}
-
-func (f *failedCrawl) Error() string { return "crawl " + f.name + " failed: " + f.cause.Error() }
-func (f *failedCrawl) Unwrap() error { return f.cause }
-
-func rootCause(err error) error {
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
-		return errors.New(app.Message())
-	}
-	return err
+	return state, &s, err
 }
 
 func (t *temporalClient) Status(ctx context.Context, name string) (contract.CrawlStatus, error) {
@@ -295,7 +242,7 @@ func (t *temporalClient) Status(ctx context.Context, name string) (contract.Craw
 	var st contract.CrawlStatus
 	v, err := t.c.QueryWorkflow(cctx, workflows.CrawlID(name), "", workflows.QryStatus)
 	if err != nil {
-		return st, t.workerError(ctx, name, err)
+		return st, t.crawlError(ctx, name, err)
 	}
 	if err := v.Get(&st); err != nil {
 		return st, fmt.Errorf("status of crawl %s is not readable: %w", name, err)
@@ -303,20 +250,9 @@ func (t *temporalClient) Status(ctx context.Context, name string) (contract.Craw
 	return st, nil
 }
 
-// workerError translates errors of calls that only a worker can answer.
-func (t *temporalClient) workerError(ctx context.Context, name string, err error) error {
-	var rejected *temporal.ApplicationError
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case isNotFound(err):
-		return fail(exitNotFound, "crawl %s is not running; starter crawl --name %s lets it go on", name, name)
-	case errors.As(err, &rejected):
-		return fail(exitFailed, "crawl %s: %s", name, rejected.Message())
-	case isDeadline(err):
-		return fail(exitNoWorker, "no worker answered for crawl %s: start one with bin/worker", name)
-	}
-	return t.translate(ctx, "ask crawl "+name, err)
+// crawlError translates errors of calls that only a worker can answer.
+func (t *temporalClient) crawlError(ctx context.Context, name string, err error) error {
+	return t.workerError(ctx, "crawl "+name, fmt.Sprintf("; starter crawl --name %[1]s lets it go on (of a load: starter load --name %[1]s)", name), err)
 }
 
 func (t *temporalClient) Update(ctx context.Context, name, update string, arg any) error {
@@ -332,10 +268,7 @@ func (t *temporalClient) Update(ctx context.Context, name, update string, arg an
 	if err == nil {
 		err = h.Get(cctx, nil)
 	}
-	if err != nil {
-		return t.workerError(ctx, name, err)
-	}
-	return nil
+	return t.crawlError(ctx, name, err)
 }
 
 func (t *temporalClient) Cancel(ctx context.Context, name string) error {

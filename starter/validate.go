@@ -9,14 +9,24 @@ import (
 )
 
 func (a *app) validateCmd() *cobra.Command {
+	return validator("Check the spec file of a crawl; start nothing", func(file string) error {
+		s, err := a.readSpec(file)
+		if err == nil {
+			err = finish(s)
+		}
+		if err != nil {
+			return a.valid(file, "", nil, err)
+		}
+		return a.valid(file, "crawl "+s.Name, s.Notes(), nil)
+	})
+}
+
+// validator is a command that checks a spec file.
+func validator(short string, check func(file string) error) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "validate -f FILE",
-		Short: "Check a spec file; start nothing",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return a.validate(file)
-		},
+		Use: "validate -f FILE", Short: short, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return check(file) },
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "spec file in YAML; - for standard input (required)")
 	if err := cmd.MarkFlagRequired("file"); err != nil {
@@ -25,11 +35,8 @@ func (a *app) validateCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) validate(file string) error {
-	s, err := a.readSpec(file)
-	if err == nil {
-		err = finish(s)
-	}
+// valid prints what came of a check: the problems, or whose spec it is.
+func (a *app) valid(file, whose string, notes []string, err error) error {
 	var ps spec.Problems
 	switch {
 	case a.json && errors.As(err, &ps):
@@ -42,9 +49,9 @@ func (a *app) validate(file string) error {
 	case a.json:
 		return a.printJSON([]spec.Problem{})
 	}
-	for _, n := range s.Notes() {
+	for _, n := range notes {
 		a.say("note: %s", n)
 	}
-	a.print("%s: valid, crawl %s\n", file, s.Name)
+	a.print("%s: valid, %s\n", file, whose)
 	return nil
 }

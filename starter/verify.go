@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -50,10 +51,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 	if crawl, ok := workflows.CrawlName(name); ok {
 		v, err = a.verifiedCrawl(ctx, crawl)
 	} else {
-		v, err = verifiedLoad(ctx, t, verbName(id))
-		if v != nil {
-			v.errors = contract.LoadRun(verbName(id)).Topic(a.set.TopicPrefix, contract.TopicErrors)
-		}
+		v, err = a.verifiedLoad(ctx, t, verbName(id))
 	}
 	if err != nil {
 		return err
@@ -101,7 +99,11 @@ func partsOf(ctx context.Context, t loadServer, id string) ([]contract.LoadRepor
 	return st.Partitions, err
 }
 
-func verifiedLoad(ctx context.Context, t loadServer, name string) (*verified, error) {
+func (a *app) verifiedLoad(ctx context.Context, t loadServer, name string) (*verified, error) {
+	id := workflows.LoadRootID(name)
+	if e, err := t.DescribeLoad(ctx, id); err != nil || e.State == stateNone {
+		return nil, cmp.Or(err, fail(exitNotFound, "there is no %s; of a crawl: starter verify crawl/%s; starter list shows what exists", id, name))
+	}
 	raw, err := t.LoadSpec(ctx, name)
 	if err != nil {
 		return nil, err
@@ -111,7 +113,8 @@ func verifiedLoad(ctx context.Context, t loadServer, name string) (*verified, er
 		return nil, err
 	}
 	return &verified{
-		index: s.Sink.Index, kind: s.Sink.Kind, create: s.Sink.DataStream,
+		errors: contract.LoadRun(name).Topic(a.set.TopicPrefix, contract.TopicErrors),
+		index:  s.Sink.Index, kind: s.Sink.Kind, create: s.Sink.DataStream,
 		topic: func(p contract.LoadReport) string { return p.Topic },
 		transform: func(p contract.LoadReport) (transform.Func, error) {
 			for _, c := range s.Sources {
