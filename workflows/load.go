@@ -337,6 +337,9 @@ func troubleOf(name string, r contract.LoadReport) string {
 		return ""
 	}
 	line := fmt.Sprintf("%s: in %s, class %d, attempt %d", name, t.State, t.Class, t.Attempts)
+	if !t.Since.IsZero() {
+		line += ", since " + t.Since.UTC().Format(time.RFC3339)
+	}
 	if !t.NextTry.IsZero() {
 		line += ", next try " + t.NextTry.UTC().Format(time.RFC3339)
 	}

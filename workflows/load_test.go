@@ -179,6 +179,13 @@ func TestLoaderInTroubleWaitsInATimer(t *testing.T) {
 	require.Empty(t, l.last().Retry.Error)
 }
 
+func TestTroubleSaysSinceWhen(t *testing.T) {
+	r := contract.LoadReport{Retry: contract.RetryState{State: "load", Class: 10, Attempts: 3, Error: "refused"}}
+	require.Equal(t, "events[0]: in load, class 10, attempt 3: refused", troubleOf("events[0]", r))
+	r.Retry.Since = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	require.Equal(t, "events[0]: in load, class 10, attempt 3, since 2026-03-01T12:00:00Z: refused", troubleOf("events[0]", r))
+}
+
 func TestIdleLoaderWaitsLongerAndLonger(t *testing.T) {
 	l := newLoadTest(t)
 	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {

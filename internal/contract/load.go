@@ -98,6 +98,7 @@ type RetryState struct {
 	Class    int       `json:"class,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
 	NextTry  time.Time `json:"next_try,omitempty"`
+	Since    time.Time `json:"since,omitzero"` // the first of the attempts
 	Error    string    `json:"error,omitempty"`
 	// Alone: the trouble is one record, the one at Offset: an operator can skip
 	// it or send it to the errors topic.

@@ -191,7 +191,7 @@ func (s *slice) back(first, end int64, class Class, text string) {
 			class, s.end = TopicNotFound, s.seen()
 		}
 		s.retry = contract.RetryState{
-			State: s.state.String(), Class: int(class), Attempts: 1, NextTry: s.m.cfg.Now(), Error: cutText(text), Halved: s.retry.Halved,
+			State: s.state.String(), Class: int(class), Attempts: 1, NextTry: s.m.cfg.Now(), Since: s.m.cfg.Now(), Error: cutText(text), Halved: s.retry.Halved,
 		}
 		return
 	}

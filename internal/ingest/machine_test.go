@@ -308,11 +308,14 @@ func TestRetryAcrossSlices(t *testing.T) {
 		if p := m.Progress(); p.State != "load" || p.Class != 10 || p.Attempts != r.Retry.Attempts {
 			t.Errorf("progress %+v", p)
 		}
-		before := r.Retry.Attempts
-		in.Retry = r.Retry
+		before := r.Retry
+		in.Retry = before
 		r, _ = m.Slice(t.Context(), in)
-		if r.Retry.Attempts <= before {
-			t.Errorf("attempts went from %d to %d", before, r.Retry.Attempts)
+		if r.Retry.Attempts <= before.Attempts {
+			t.Errorf("attempts went from %d to %d", before.Attempts, r.Retry.Attempts)
+		}
+		if before.Since.IsZero() || !r.Retry.Since.Equal(before.Since) {
+			t.Errorf("since %v, in the slice after it %v", before.Since, r.Retry.Since)
 		}
 		l, slices := w.run(t, m)
 		w.check(t, l, true)

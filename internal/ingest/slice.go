@@ -213,6 +213,9 @@ func (s *slice) note(class Class, text string) {
 		s.retry = contract.RetryState{State: s.state.String(), Halved: s.retry.Halved}
 	}
 	s.retry.Class, s.retry.Error = int(class), cutText(text)
+	if s.retry.Attempts == 0 {
+		s.retry.Since = s.m.cfg.Now()
+	}
 	s.retry.Attempts++
 	s.good = 0
 }

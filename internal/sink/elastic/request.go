@@ -73,12 +73,23 @@ func translate(res *elastic.Response, err error) error {
 		return &sink.AnswerError{Reason: fmt.Sprintf("more than %d bytes", maxAnswer)}
 	}
 	if unreachable(err) {
-		return &sink.UnavailableError{Err: err}
+		return &sink.UnavailableError{Err: fmt.Errorf("%w: check that TRAWL_ELASTIC_URL is right and that its server runs", withoutQuery(err))}
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("we do not trust the server's certificate: check TRAWL_ELASTIC_TLS_CA_FILE, and that it bears the names in TRAWL_ELASTIC_URL: %w", err)
 	}
 	return err
+}
+
+// withoutQuery leaves the parameters out of the URL that an error names: they
+// are ours and tell a person nothing.
+func withoutQuery(err error) error {
+	e, ok := errors.AsType[*url.Error](err)
+	if !ok {
+		return err
+	}
+	address, _, _ := strings.Cut(e.URL, "?")
+	return &url.Error{Op: e.Op, URL: address, Err: e.Err}
 }
 
 func join(reason, check string) string {
