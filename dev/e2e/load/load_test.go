@@ -153,17 +153,6 @@ func (l *line) count(index string) int64 {
 	return n
 }
 
-// status asks as a person would.
-func (l *line) status(name string) contract.LoadsStatus {
-	l.t.Helper()
-	r := l.starter(0, "status", "--json", "load/"+name)
-	var report struct{ Load *contract.LoadsStatus }
-	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || report.Load == nil {
-		l.t.Fatalf("status: %v in %v", err, r)
-	}
-	return *report.Load
-}
-
 // until waits for a condition of the status.
 func (l *line) until(name, what string, met func(contract.LoadsStatus) bool) contract.LoadsStatus {
 	l.t.Helper()
