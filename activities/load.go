@@ -10,12 +10,11 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"trawl/internal/contract"
-	"trawl/internal/extract"
 	"trawl/internal/ingest"
 	"trawl/internal/kafkalog"
-	"trawl/internal/page"
 	"trawl/internal/sink"
 	"trawl/internal/spec"
+	"trawl/internal/transform"
 )
 
 const (
@@ -141,22 +140,11 @@ func (s source) Append(ctx context.Context, recs []kafkalog.Record) error {
 // pageOps makes ops of page records: a document, or a delete for a page that is
 // gone.
 func pageOps(fields []string) (ingest.TransformFunc, error) {
-	extractor, err := extract.New(fields)
+	pages, err := transform.Pages(fields)
 	if err != nil {
 		return nil, err
 	}
-	return func(rec *kafkalog.Record) (sink.Op, bool, error) {
-		var p page.Page
-		if err := page.Decode(rec.Value, &p); err != nil {
-			return sink.Op{}, false, &ingest.RecordError{Class: ingest.InvalidFormat, Err: err}
-		}
-		doc, kind, err := extractor.Page(&p)
-		if err != nil {
-			return sink.Op{}, false, &ingest.RecordError{Class: ingest.TransformFailed, Err: err}
-		}
-		op := sink.Op{ID: extract.ID(p.URL), Version: extract.Version(&p), Doc: doc, Delete: kind == extract.Delete}
-		return op, kind != extract.NoDocument, nil
-	}, nil
+	return func(rec *kafkalog.Record) (sink.Op, bool, error) { return pages(rec, "", 0) }, nil
 }
 
 // job is what one Load works on: a partition of a crawl's pages, or of a load's

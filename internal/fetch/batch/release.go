@@ -95,7 +95,8 @@ func (r *releaser) release() {
 	}
 	r.sending.Add(1)
 	defer r.sending.Done()
-	out := contract.Released{Number: r.x.job.Batch.Number}
+	// Cool is owed to hosts of careful slots that are not in the batch.
+	out := contract.Released{Number: r.x.job.Batch.Number, Cool: r.x.job.Batch.Cool}
 	var hosts []*host
 	for slot, list := range r.waiting {
 		if r.running[slot] > 0 {

@@ -52,6 +52,29 @@ func TestHostsThatAreDoneAreReleased(t *testing.T) {
 	}
 }
 
+// A slot that was careful is owed the longest delay of any of its hosts, in the
+// batch or not, also when it is given back early: the mark went with the batch.
+func TestReleasedSlotsCoolForHostsThatAreNotInTheBatch(t *testing.T) {
+	u := newSetup(t, newSite(t, nil))
+	x := &run{runner: NewRunner(u.log, Options{}), job: u.job, requests: t.Context(), called: t.Context()}
+	x.out = newOutbox(u.log, place{"t.frontier", 0}, x.runner.recent, x.finishParcel)
+	x.job.Batch.Cool = 40 * time.Second
+	x.job.Batch.Slots = []int{frontier.SlotOf("a.example"), frontier.SlotOf("b.example")}
+	var got []contract.Released
+	x.job.Release = func(_ context.Context, out contract.Released) error {
+		got = append(got, out)
+		return nil
+	}
+	hosts := []*host{{x: x, key: "a.example", pace: newPace(0)}, {x: x, key: "b.example", pace: newPace(0)}}
+	r := newReleaser(x, hosts)
+	defer r.stop()
+	r.ended(hosts[0])
+	r.release()
+	if len(got) != 1 || got[0].Cool != 40*time.Second {
+		t.Errorf("released %+v, want a cooling of 40 s", got)
+	}
+}
+
 // Nothing is given back that is not wholly done: a slot whose other host still
 // waits, parts of a split host; nor by a batch that drains.
 func TestSlotsThatAreNotReleased(t *testing.T) {
