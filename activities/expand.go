@@ -122,7 +122,7 @@ func (a *Activities) Expand(ctx context.Context, in contract.ExpandInput) (contr
 	defer stop()
 	if !a.retire.is() && !a.tooMany(ctx, in) {
 		res, err := a.expand(ectx, in)
-		if err == nil || !a.retire.is() {
+		if !errors.Is(err, errMove) && (err == nil || !a.retire.is()) {
 			return res, err
 		}
 	}
@@ -160,6 +160,11 @@ func (a *Activities) expand(ctx context.Context, in contract.ExpandInput) (contr
 	return a.deal(ctx, o.state, in, now, end, lost, interrupted)
 }
 
+// errMove ends an Expand that waits while this worker came to hold too many
+// shards: a shard that has enough to do asks seldom, and a new worker would
+// wait for its share.
+var errMove = errors.New("this worker holds too many shards")
+
 const dealPoll = 200 * time.Millisecond
 
 // deal chooses a batch. If there is none it waits, as long as the input allows,
@@ -186,6 +191,9 @@ func (a *Activities) deal(ctx context.Context, st *frontier.State, in contract.E
 			next, gone, err := a.fold(ctx, st, in)
 			if err != nil {
 				return contract.ExpandResult{}, err
+			}
+			if !lost && !gone && a.tooMany(ctx, in) {
+				return contract.ExpandResult{}, errMove
 			}
 			due := !res.NextDue.IsZero() && !now().Before(res.NextDue)
 			moved = next != end || gone || due || time.Until(deadline) <= 0
@@ -280,6 +288,9 @@ func (a *Activities) waitForFacts(ctx context.Context, st *frontier.State, in co
 		now, lost, err := a.fold(ctx, st, in)
 		if err != nil || now != end || lost {
 			return now, lost, err
+		}
+		if a.tooMany(ctx, in) {
+			return now, false, errMove
 		}
 	}
 }

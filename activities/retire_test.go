@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"trawl/internal/contract"
+	"trawl/internal/spec"
 )
 
 func TestRetiredWorkerTakesNoShardAndGivesAllAway(t *testing.T) {
@@ -62,4 +64,50 @@ func TestRetirementEndsAnExpandThatWaits(t *testing.T) {
 	close(r.begun)
 	<-ctx.Done()
 	require.True(t, r.is())
+}
+
+func allSlots() contract.SlotSet {
+	return bytes.Repeat([]byte{0xff}, contract.Slots/8)
+}
+
+// A shard whose Expand waits asks seldom: it must move while it waits, once
+// there are more workers.
+func TestWaitingExpandGivesTheShardToANewWorker(t *testing.T) {
+	for _, something := range []string{"facts", "a slot"} {
+		t.Run(something, func(t *testing.T) {
+			b := newBench(t, "http://127.0.0.1:1/", func(s *spec.Spec) { s.Shards = 4 })
+			b.run.SpecAt = do[contract.SeedResult](b, "Seed", contract.SeedInput{Run: b.run, Spec: b.spec}).SpecAt
+			workers := func(n int) {
+				b.acts.workers.mu.Lock()
+				defer b.acts.workers.mu.Unlock()
+				b.acts.workers.at, b.acts.workers.last = time.Now().Add(time.Hour), n
+			}
+			workers(1)
+			waits := map[string]contract.ExpandInput{}
+			for shard := range b.run.Shards {
+				b.acts.shards.promise(b.run, shard)
+				in := contract.ExpandInput{Run: b.run, Shard: shard, Number: 1}
+				if r := do[contract.ExpandResult](b, "Expand", in); r.Verdict == contract.VerdictBatch {
+					in.Busy, in.WaitFor = allSlots(), 40*time.Second
+					waits["a slot"] = in
+				} else {
+					in.MayWait, in.WaitFrom = true, r.End
+					waits["facts"] = in
+				}
+			}
+			in := waits[something]
+			asked := func() time.Time {
+				b.acts.shards.mu.Lock()
+				defer b.acts.shards.mu.Unlock()
+				return b.acts.shards.m[b.run.Key(in.Shard)].asked
+			}
+			before, began := asked(), time.Now()
+			got := make(chan string)
+			go func() { got <- do[contract.ExpandResult](b, "Expand", in).Verdict }()
+			require.Eventually(t, func() bool { return asked().After(before) }, 10*time.Second, time.Millisecond)
+			workers(4)
+			require.Equal(t, contract.VerdictMove, <-got)
+			require.Less(t, time.Since(began), 20*time.Second)
+		})
+	}
 }

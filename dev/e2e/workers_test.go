@@ -126,7 +126,9 @@ func TestWorkerSleepsInTheMiddle(t *testing.T) {
 	l.workers[0].Signal(syscall.SIGSTOP)
 	now := func() time.Duration { return time.Since(l.web.Log().Began()) }
 	asleep := now()
-	l.until("a request to every host after a worker fell asleep", time.Minute, func() bool {
+	// Its polls are still open, so it may be given an Acquire (10 s), a Fetch (20 s)
+	// and steps of workflows (10 s) more than once.
+	l.until("a request to every host after a worker fell asleep", 2*time.Minute, func() bool {
 		for host := range l.web.Config().Hosts {
 			if l.web.Log().HostStats(host).LastStart < asleep+time.Second {
 				return false
