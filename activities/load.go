@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,7 +209,7 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 	if err != nil {
 		return r, err
 	}
-	r.Prior, r.PriorStart, r.PriorBefore = prior.Ledger, prior.Start, prior.Before
+	r.Prior, r.PriorStart, r.PriorBefore, r.PriorSkips = prior.Ledger, prior.Start, prior.Before, prior.Skips
 	a.commit(ctx, j, in, r)
 	return r, nil
 }
@@ -274,20 +275,42 @@ func (a *Activities) position(ctx context.Context, j *job) (int64, contract.Load
 	return at, note, err
 }
 
+const (
+	maxNote       = 1000 // bytes of the copy's metadata
+	maxNoteReason = 60   // bytes of a skip's reason in it
+)
+
+// ahead are the skips that are not behind a position, with short reasons.
+func ahead(skips []contract.Skip, position int64) (out []contract.Skip) {
+	for _, k := range skips {
+		if k.Through >= position {
+			k.Reason = strings.ToValidUTF8(k.Reason[:min(len(k.Reason), maxNoteReason)], "")
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // commit copies position and ledger for tools. It may fail: it is a copy.
 func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, r contract.LoadResult) {
 	begun := in.Load != nil && (in.Position < 0 || in.Position == in.Start) // where it begins is known first, too
-	if r.Position < 0 || r.Ledger.Offsets == 0 && !begun {
+	if r.Position < 0 || r.Ledger.Offsets == 0 && !begun && len(in.Skips) == 0 {
 		return
 	}
-	n := contract.LoadNote{Ledger: in.Ledger.Add(r.Ledger), Start: in.Start, Before: in.Before}
+	n := contract.LoadNote{Ledger: in.Ledger.Add(r.Ledger), Start: in.Start, Before: in.Before, Skips: ahead(in.Skips, r.Position)}
 	if in.Position < 0 {
-		n = contract.LoadNote{Ledger: r.Prior.Add(r.Ledger), Start: r.PriorStart, Before: r.PriorBefore}
+		n = contract.LoadNote{Ledger: r.Prior.Add(r.Ledger), Start: r.PriorStart, Before: r.PriorBefore, Skips: ahead(r.PriorSkips, r.Position)}
 		if r.Prior.Offsets == 0 {
 			n.Start = r.Start
 		}
 	}
 	note, err := json.Marshal(n)
+	for err == nil && len(note) > maxNote && len(n.Skips) > 0 {
+		a.Logger.Warn("a skip does not fit a loader's copied position: another run of the load will not know it",
+			"topic", j.config.Topic, "partition", j.config.Partition, "offset", n.Skips[len(n.Skips)-1].From)
+		n.Skips = n.Skips[:len(n.Skips)-1]
+		note, err = json.Marshal(n)
+	}
 	if err != nil {
 		return
 	}

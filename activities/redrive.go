@@ -141,7 +141,7 @@ func (a *Activities) RedrivePlan(ctx context.Context, in contract.RedrivePlanInp
 		return plan, nil
 	}
 	err = redrive.Each(ctx, a.Log, plan.Topic, partitions, func(e redrive.Entry) error {
-		if e.Status != redrive.Open || e.At.Offset >= plan.Ends[e.At.Partition] || !redrive.Takes(in.Select, &e.Failure) {
+		if !redrive.Pending(in.Select, e.Status) || e.At.Offset >= plan.Ends[e.At.Partition] || !redrive.Takes(in.Select, &e.Failure) {
 			return nil
 		}
 		plan.Selected++

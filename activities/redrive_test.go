@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -264,4 +265,44 @@ func TestRedriveOfALoad(t *testing.T) {
 	n, err := sqlite.New(b.dir).Count(ctx, "orders")
 	require.NoError(t, err)
 	require.Equal(t, int64(6), n)
+}
+
+// TestSkipsAheadOutliveTheRun: what an operator ordered and the loader has not
+// reached is kept with the copied position, what it has reached is not.
+func TestSkipsAheadOutliveTheRun(t *testing.T) {
+	b := newRedriveBench(t, 1)
+	b.acts.Sink = func(string) (sink.Admin, error) { return sqlite.New(b.dir), nil }
+	ctx := t.Context()
+	require.NoError(t, b.acts.Log.EnsureTopics(ctx, []kafkalog.TopicSpec{
+		{Name: "events", Partitions: 1, Replication: 1}, {Name: "t.load.orders.errors", Partitions: 4, Replication: 1},
+	}))
+	var recs []kafkalog.Record
+	for range 6 {
+		recs = append(recs, kafkalog.Record{Value: []byte("{}")})
+	}
+	_, err := b.acts.Log.Append(ctx, "events", 0, recs)
+	require.NoError(t, err)
+	s, err := spec.ParseLoad("load.yaml", []byte("name: orders\nsources:\n- topic: events\nsink: {kind: sqlite}\n"))
+	require.NoError(t, err)
+	raw, err := s.Encode()
+	require.NoError(t, err)
+	in := contract.LoadInput{
+		Run: contract.Run{Crawl: "orders"}, Load: raw, Topic: "events", TimeBox: 10 * time.Second, IdleWait: time.Second, Until: 6,
+		Skips: []contract.Skip{{From: 2, Through: 2, Reason: "bad"}, {From: 9, Through: 9, Reason: strings.Repeat("w", 500)}},
+	}
+	for from := range int64(100) {
+		in.Skips = append(in.Skips, contract.Skip{From: 100 + from, Through: 100 + from, Reason: "more than a note can hold"})
+	}
+	require.Equal(t, int64(1), do[contract.LoadResult](b.bench, "Load", in).Ledger.Skipped)
+	next := do[contract.LoadResult](b.bench, "Load", contract.LoadInput{Run: in.Run, Load: raw, Topic: "events", Position: -1, TimeBox: time.Second, Until: -1})
+	require.Equal(t, int64(6), next.Position)
+	require.Equal(t, int64(1), next.Prior.Skipped)
+	require.Equal(t, contract.Skip{From: 9, Through: 9, Reason: strings.Repeat("w", 60)}, next.PriorSkips[0])
+	require.Less(t, len(next.PriorSkips), 20, "in the metadata")
+	_, text, _, err := b.acts.Log.Committed(ctx, "t.load.orders", "events", 0)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(text), 1000)
+	n, err := redrive.CountIDs(ctx, b.acts.Log, "t.load.orders.errors", 4)
+	require.NoError(t, err)
+	require.Equal(t, redrive.Count{Skipped: 1}, n[redrive.SourcePartition{Topic: "events"}])
 }

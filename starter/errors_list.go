@@ -27,6 +27,7 @@ type listOptions struct {
 	since   string
 	limit   int
 	all     bool
+	skipped bool
 }
 
 func (o *listOptions) flags(cmd *cobra.Command) {
@@ -38,11 +39,15 @@ func (o *listOptions) filters(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.classes, "class", nil, "only this error class, by name or number; repeatable")
 	f.StringVar(&o.since, "since", "", "only failures since a time in RFC 3339, or of so long ago: 24h")
-	f.BoolVar(&o.all, "all", false, "also those that are done with: redriven, superseded, discarded")
+	f.BoolVar(&o.all, "all", false, "also those that are done with: redriven, superseded, discarded, skipped")
+	f.BoolVar(&o.skipped, "skipped", false, "only what starter load skip left out")
 }
 
 // filter decides which entries are meant.
 func (o *listOptions) filter(now time.Time) (func(e *redrive.Entry) bool, error) {
+	if o.all && o.skipped {
+		return nil, fail(exitUsage, "--all has what --skipped has: give one of them")
+	}
 	classes, err := parseClasses(o.classes)
 	if err != nil {
 		return nil, err
@@ -51,8 +56,12 @@ func (o *listOptions) filter(now time.Time) (func(e *redrive.Entry) bool, error)
 	if err != nil {
 		return nil, err
 	}
+	wanted := redrive.Open
+	if o.skipped {
+		wanted = redrive.Skipped
+	}
 	return func(e *redrive.Entry) bool {
-		return (o.all || e.Status == redrive.Open) && !e.Time.Before(since) &&
+		return (o.all || e.Status == wanted) && !e.Time.Before(since) &&
 			(len(classes) == 0 || slices.Contains(classes, int(e.Class)))
 	}, nil
 }
@@ -75,6 +84,7 @@ type listedError struct {
 	Partition int           `json:"partition"`
 	Offset    int64         `json:"offset"`
 	Target    string        `json:"target,omitempty"`
+	By        string        `json:"by,omitempty"` // of what an operator ordered
 	At        redrive.Place `json:"at"` // in the errors topic
 }
 
@@ -82,7 +92,7 @@ func listedOf(e *redrive.Entry) listedError {
 	return listedError{
 		ID: e.ID, State: e.Status.String(), Class: e.Class.String(), Code: int(e.Class), Where: e.State,
 		Status: e.Failure.Status, Type: e.Type, Reason: e.Reason, Time: e.Time, Attempts: e.Attempts, Redrives: e.Redrives,
-		Pointer: e.Pointer, Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Target: e.Target, At: e.At,
+		Pointer: e.Pointer, Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Target: e.Target, By: e.By, At: e.At,
 	}
 }
 
@@ -246,8 +256,8 @@ func (a *app) printHistogram(res counted, at failed) error {
 		}
 	}
 	s := res.States
-	a.say("%s %s: %s open; done with: %s redriven, %s no document any more, %s superseded, %s discarded", at.kind, at.name,
-		thousands(s.Open), thousands(s.Redriven), thousands(s.NoDocument), thousands(s.Superseded), thousands(s.Discarded))
+	a.say("%s %s: %s open; done with: %s redriven, %s no document any more, %s superseded, %s discarded; %s skipped", at.kind, at.name,
+		thousands(s.Open), thousands(s.Redriven), thousands(s.NoDocument), thousands(s.Superseded), thousands(s.Discarded), thousands(s.Skipped))
 	if res.Cut {
 		a.say("more than %s different reasons: the rest is counted together", thousands(maxGroups))
 	}

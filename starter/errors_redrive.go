@@ -113,7 +113,7 @@ func (a *app) planRedrive(ctx context.Context, log errorTopics, at failed, sel c
 	res := planned{Name: at.name, Classes: map[string]int64{}}
 	err := redrive.Each(ctx, log, at.topic, at.partitions, func(e redrive.Entry) error {
 		switch {
-		case e.Status != redrive.Open || !redrive.Takes(sel, &e.Failure):
+		case !redrive.Pending(sel, e.Status) || !redrive.Takes(sel, &e.Failure):
 		case redrive.Refused(sel, &e.Failure):
 			res.Refused++
 		default:

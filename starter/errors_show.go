@@ -63,6 +63,7 @@ type statement struct {
 	Attempts   int           `json:"attempts,omitempty"`
 	Redrives   int           `json:"redrives,omitempty"`
 	Redrive    string        `json:"redrive,omitempty"`
+	By         string        `json:"by,omitempty"`
 }
 
 func (a *app) showErrorCmd() *cobra.Command {
@@ -138,15 +139,17 @@ func (s *shownError) take(f *ingest.Failure, at redrive.Place) {
 	if len(s.Statements) == maxStatements {
 		s.Statements, s.Cut = slices.Delete(s.Statements, 1, 2), true
 	}
-	st := statement{At: at, Time: f.Time, Resolution: f.Resolution, Type: f.Type, Reason: f.Reason, Redrive: f.Redrive}
+	st := statement{At: at, Time: f.Time, Resolution: f.Resolution, Type: f.Type, Reason: f.Reason, Redrive: f.Redrive, By: f.By}
 	s.Topic, s.Partition, s.Offset, s.Target, s.State = f.Topic, f.Partition, f.Offset, f.Target, "open"
 	if f.Resolution != "" {
 		s.State = f.Resolution
-		s.Statements = append(s.Statements, st)
+	} else {
+		st.Class, st.Where, st.Status, st.Attempts, st.Redrives = f.Class.String(), f.State, f.Status, f.Attempts, f.Redrives
+	}
+	s.Statements = append(s.Statements, st)
+	if !f.Opens() {
 		return
 	}
-	st.Class, st.Where, st.Status, st.Attempts, st.Redrives = f.Class.String(), f.State, f.Status, f.Attempts, f.Redrives
-	s.Statements = append(s.Statements, st)
 	s.original = *f
 	s.original.Original.Key, s.original.Original.Value = bytes.Clone(f.Original.Key), bytes.Clone(f.Original.Value)
 	s.original.Original.Headers = nil
@@ -208,11 +211,11 @@ func (a *app) printError(s *shownError) {
 			row("", "(some are left out)")
 		}
 		if st.Resolution != "" {
-			row("done", "%s %s %s%s", stamp(st.Time), st.Resolution, clean(st.Type), prefixed(": ", clean(st.Reason)))
+			row("done", "%s %s %s%s%s", stamp(st.Time), st.Resolution, clean(st.Type), prefixed(" ", clean(st.By)), prefixed(": ", clean(st.Reason)))
 			continue
 		}
 		row("failed", "%s in %s: %s, status %s, attempts %d, redrives %d\n%11s%s", stamp(st.Time), clean(st.Where), st.Class,
-			statusText(st.Status), st.Attempts, st.Redrives, "", clean(strings.TrimSpace(st.Type+" "+st.Reason)))
+			statusText(st.Status), st.Attempts, st.Redrives, "", clean(strings.TrimSpace(st.Type+prefixed(" ", st.By)+" "+st.Reason)))
 	}
 	row("key", "%s", clean(s.Key))
 	for _, h := range s.Headers {
@@ -223,7 +226,7 @@ func (a *app) printError(s *shownError) {
 	}
 	switch {
 	case s.Pointer:
-		row("value", "stayed in the source: it was too large, or could not be read")
+		row("value", "stayed in the source: it was skipped, too large, or could not be read")
 	case s.Tombstone:
 		row("value", "none: a tombstone")
 	default:

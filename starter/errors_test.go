@@ -25,6 +25,7 @@ type fakeErrors struct {
 	partitions map[string]int
 	recs       map[string][]kafkalog.Record
 	appendErr  error
+	broken     *kafkalog.BatchError // of the topic orders
 }
 
 func (f *fakeErrors) key(topic string, p int) string { return fmt.Sprintf("%s/%d", topic, p) }
@@ -45,6 +46,9 @@ func (f *fakeErrors) Bounds(_ context.Context, topic string, p int) (int64, int6
 
 func (f *fakeErrors) ReadRange(_ context.Context, topic string, p int, from, end int64, fn func(kafkalog.Record) error) (int64, error) {
 	for _, r := range f.recs[f.key(topic, p)] {
+		if b := f.broken; b != nil && topic == "orders" && r.Offset >= from && r.Offset < end && r.Offset >= b.Base && r.Offset <= b.Last {
+			return b.Base, b
+		}
 		if r.Offset >= from && r.Offset < end {
 			if err := fn(r); err != nil {
 				return r.Offset, err

@@ -90,6 +90,7 @@ func (f *fakes) world() world {
 		},
 		errors: func(context.Context) (errorTopics, error) { return &f.topics, nil },
 		sink:   func(string) (sink.Admin, error) { return (*fakeSink)(f), nil },
+		operator: func() string { return "ann@here" },
 		now: func() time.Time {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -265,8 +265,8 @@ func TestLoadVerbs(t *testing.T) {
 		{"cancel load/shop", "load/shop cancel"},
 		{"load seek shop --topic orders --partition 2 --offset 7 --reason r", `load/shop seek {"topic":"orders","partition":2,"offset":7,"reason":"r"}`},
 		{"load seek shop --topic orders --partition 2 --time 2026-01-31T00:00:00Z --reason r", `"time":"2026-01-31T00:00:00Z"`},
-		{"load skip shop --topic orders --partition 2 --offset 7 --through 9 --reason r", `load/shop skip {"topic":"orders","partition":2,"offset":7,"through":9,"reason":"r"}`},
-		{"load to-errors crawl/docs --partition 0 --offset 7 --reason r", `crawl/docs/load to-errors {"partition":0,"offset":7,"reason":"r"}`},
+		{"load skip shop --topic orders --partition 2 --offset 7 --through 9 --reason r", `load/shop skip {"topic":"orders","partition":2,"offset":7,"through":9,"reason":"r","by":"ann@here"}`},
+		{"load to-errors crawl/docs --partition 0 --offset 7 --reason r", `crawl/docs/load to-errors {"partition":0,"offset":7,"reason":"r","by":"ann@here"}`},
 		{"load set-batch shop --bytes 2MiB --count 100", `load/shop set-batch {"bytes":2097152,"count":100}`},
 		{"load set-rate shop --rate 12.5", `load/shop set-rate {"records":12.5}`},
 	} {

@@ -171,7 +171,7 @@ func (a *app) leaveOutCmd(use, short, update, done string) *cobra.Command {
 	var t target
 	var o contract.SkipLoad
 	cmd := named(use, short, func(cmd *cobra.Command, name string) error {
-		o.LoadTarget, o.Reason = t.load(), t.reason
+		o.LoadTarget, o.Reason, o.By = t.load(), t.reason, a.world.operator()
 		text := fmt.Sprintf("offset %d", o.Offset)
 		if o.Through > o.Offset {
 			text = fmt.Sprintf("offsets %d to %d", o.Offset, o.Through)

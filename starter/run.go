@@ -41,6 +41,7 @@ type world struct {
 	sink     func(kind string) (sink.Admin, error)
 	errors   func(ctx context.Context) (errorTopics, error)
 	redrives func(ctx context.Context) (redriveServer, error)
+	operator func() string // who gives orders
 	now      func() time.Time
 	// after is time.After.
 	after func(time.Duration) <-chan time.Time

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -31,6 +32,16 @@ func (f fakeHolder) Holds(_ context.Context, _ string, ids []sink.HeldID) ([]sin
 // loaded; change spoils something before.
 func countAgain(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fakeHolder)) findings {
 	t.Helper()
+	var err error
+	f := countAgainErr(t, change, &err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func countAgainErr(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fakeHolder), counted *error) findings {
+	t.Helper()
 	log := &fakeErrors{partitions: map[string]int{"orders": 1, "errs": 1}, recs: map[string][]kafkalog.Record{}}
 	holder := fakeHolder{}
 	for i := range 2500 {
@@ -42,13 +53,7 @@ func countAgain(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fak
 		}
 		log.recs["orders/0"] = append(log.recs["orders/0"], r)
 	}
-	log.recs["errs/0"] = []kafkalog.Record{{Headers: []kafkalog.Header{
-		{Key: ingest.HeaderID, Value: []byte("orders-0-7")},
-		{Key: ingest.HeaderTopic, Value: []byte("orders")},
-		{Key: ingest.HeaderPartition, Value: []byte("0")},
-		{Key: ingest.HeaderOffset, Value: []byte("7")},
-		{Key: ingest.HeaderCode, Value: []byte("7")},
-	}}}
+	log.state("errs", 0, ordersFailure(7, ""))
 	part := contract.LoadReport{
 		Topic: "orders", Position: 2500, End: 2500, Ledger: contract.Ledger{Offsets: 2500, Loaded: 2499, Errors: 1},
 	}
@@ -67,10 +72,93 @@ func countAgain(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fak
 		},
 		log: log, holder: holder,
 	}
-	if err := c.count(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	*counted = c.count(t.Context())
 	return c.found
+}
+
+// ordersFailure is what a loader states of an offset.
+func ordersFailure(offset int64, resolution string) ingest.Failure {
+	return ingest.Failure{
+		ID: ingest.RecordID("orders", 0, offset), Topic: "orders", Offset: offset, Class: ingest.InvalidFormat,
+		Resolution: resolution, Skipped: resolution == ingest.Skipped,
+	}
+}
+
+// TestVerifyKnowsSkipsOfEarlierRuns, whatever became of them since: the errors
+// topic is all that remains of the orders.
+func TestVerifyKnowsSkipsOfEarlierRuns(t *testing.T) {
+	skip := func(p *contract.LoadReport, l *fakeErrors, h fakeHolder) ingest.Failure {
+		delete(h, "o-11")
+		p.Ledger.Skipped, p.Ledger.Loaded = 1, 2498
+		x := ordersFailure(11, ingest.Skipped)
+		l.state("errs", 0, x)
+		return x
+	}
+	for name, after := range map[string]func(l *fakeErrors, h fakeHolder, x ingest.Failure){
+		"skipped":                  func(*fakeErrors, fakeHolder, ingest.Failure) {},
+		"stated again by a replay": func(l *fakeErrors, _ fakeHolder, x ingest.Failure) { l.state("errs", 0, x) },
+		"redriven": func(l *fakeErrors, h fakeHolder, x ingest.Failure) {
+			h["o-11"], x.Resolution = 11, ingest.Redriven
+			l.state("errs", 0, x)
+		},
+		"redriven in vain": func(l *fakeErrors, _ fakeHolder, x ingest.Failure) {
+			x.Resolution, x.Redrives = "", 1
+			l.state("errs", 0, x)
+		},
+	} {
+		f := countAgain(t, func(p *contract.LoadReport, l *fakeErrors, h fakeHolder) { after(l, h, skip(p, l, h)) })
+		if !f.Balanced || f.Skipped != 1 || f.Errors != 1 {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	f := countAgain(t, func(p *contract.LoadReport, l *fakeErrors, h fakeHolder) {
+		skip(p, l, h)
+		l.recs["errs/0"] = l.recs["errs/0"][:1]
+		p.Skips = []contract.Skip{{From: 11, Through: 11, Reason: "r"}}
+	})
+	if f.Balanced || f.Missing != 2 {
+		t.Errorf("an order whose skip was not stated: %+v", f)
+	}
+}
+
+// TestVerifyOfARangeThatIsReadAgain: what was stated before is in the errors
+// topic, and in the sink by now.
+func TestVerifyOfARangeThatIsReadAgain(t *testing.T) {
+	again := func(p *contract.LoadReport, l *fakeErrors, _ fakeHolder) {
+		l.state("errs", 0, ordersFailure(11, ingest.Skipped), ordersFailure(12, ""))
+		p.Before = contract.Ledger{Offsets: 2500, Loaded: 2497, Errors: 2, Skipped: 1}
+		p.Ledger = p.Before.Add(contract.Ledger{Offsets: 2500, Loaded: 2499, Errors: 1})
+	}
+	if f := countAgain(t, again); !f.Balanced {
+		t.Errorf("%+v", f)
+	}
+	f := countAgain(t, func(p *contract.LoadReport, l *fakeErrors, h fakeHolder) {
+		again(p, l, h)
+		p.Ledger.Errors, p.Ledger.Loaded = p.Ledger.Errors+2, p.Ledger.Loaded-2
+	})
+	if f.Balanced {
+		t.Errorf("a failure that was not stated: %+v", f)
+	}
+}
+
+// TestVerifyStepsOverAnUnreadableBatch that an operator left out.
+func TestVerifyStepsOverAnUnreadableBatch(t *testing.T) {
+	for missing, balanced := range map[int64]bool{-1: true, 31: false} {
+		var err error
+		f := countAgainErr(t, func(p *contract.LoadReport, l *fakeErrors, h fakeHolder) {
+			l.broken = &kafkalog.BatchError{Base: 29, Last: 32, Err: errors.New("crc")}
+			for at := int64(29); at <= 32; at++ {
+				delete(h, fmt.Sprint("o-", at))
+				if at != missing {
+					l.state("errs", 0, ordersFailure(at, ingest.Skipped))
+				}
+			}
+			p.Ledger.Skipped, p.Ledger.Loaded = 4, 2495
+		}, &err)
+		if f.Balanced != balanced || (err == nil) != balanced {
+			t.Errorf("without %d: %v, %+v", missing, err, f)
+		}
+	}
 }
 
 func TestVerifyBalances(t *testing.T) {
@@ -106,7 +194,7 @@ func TestVerifyKnowsWhatIsNoGap(t *testing.T) {
 		delete(h, "o-11") // skipped
 		l.recs["orders/0"][20].Value = []byte(`{"id":"o-2400"}`)
 		delete(h, "o-20") // of another id now: superseded
-		p.Skips = []contract.Skip{{From: 11, Through: 11, Reason: "r"}}
+		l.state("errs", 0, ordersFailure(11, ingest.Skipped))
 		p.Ledger.Skipped, p.Ledger.Loaded, p.Ledger.Superseded = 1, 2497, 1
 	})
 	if !f.Balanced || f.Skipped != 1 {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/user"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -40,9 +42,23 @@ func (a *app) realWorld(opts client.Options) world {
 			}
 			return t.(*temporalClient), nil
 		},
-		now:   time.Now,
-		after: time.After,
+		operator: operator,
+		now:      time.Now,
+		after:    time.After,
 	}
+}
+
+// operator is who gives an order, user@host as far as that is known.
+func operator() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
 }
 
 // realSink gives the admin of a kind of sink.

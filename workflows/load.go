@@ -199,6 +199,7 @@ func (l *load) take(r contract.LoadResult) {
 	switch {
 	case l.st.Position < 0:
 		l.st.Ledger, l.st.Start, l.st.Before = r.Prior, r.PriorStart, r.PriorBefore
+		l.st.Skips = append(l.st.Skips, r.PriorSkips...)
 		if r.Prior.Offsets == 0 {
 			l.st.Start = r.Start
 		}

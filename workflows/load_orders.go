@@ -62,15 +62,27 @@ func (l *load) carryOut(o contract.LoadOrder) error {
 			return fmt.Errorf("%d skips are the most of one loader: use seek", maxSkips)
 		}
 		s.ToErrors = o.Kind == contract.OrderToErrors
-		if s.ToErrors && l.st.Retry.Attempts > 0 {
-			s.Class = l.st.Retry.Class
-		}
+		s.Class = l.classOf(s)
 		l.st.Skips = append(l.st.Skips, s)
 	default:
 		return fmt.Errorf("order %q is not known to this worker: it is older than what gave it", o.Kind)
 	}
 	l.st.Retry = contract.RetryState{Halved: l.st.Retry.Halved} // try at once
 	return nil
+}
+
+// classOf is the class of what the loader is stuck on, where an order is about
+// that; 0 otherwise.
+func (l *load) classOf(s contract.Skip) int {
+	y := l.st.Retry
+	at := max(l.st.Position, 0)
+	if y.Alone {
+		at = y.Offset
+	}
+	if y.Attempts == 0 || at < s.From || at > s.Through {
+		return 0
+	}
+	return y.Class
 }
 
 // handlers registers what people may order of loaders.
@@ -211,7 +223,7 @@ func (l *loads) leaveOut(ctx workflow.Context, kind string, o contract.SkipLoad)
 	if err != nil {
 		return err
 	}
-	s := contract.Skip{From: o.Offset, Through: max(o.Through, o.Offset), Reason: o.Reason}
+	s := contract.Skip{From: o.Offset, Through: max(o.Through, o.Offset), Reason: o.Reason, By: o.By}
 	return l.order(ctx, i, contract.LoadOrder{Kind: kind, Offset: o.Offset, Skip: s})
 }
 

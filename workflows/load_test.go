@@ -304,6 +304,49 @@ func TestDeadSinkForAnHourCostsLittle(t *testing.T) {
 	require.Zero(t, l.last().Retry.Attempts)
 }
 
+// TestOrdersKnowTheTrouble: what is left out bears the class that the loader is
+// stuck on, if it is stuck there; orders of an earlier run still hold.
+func TestOrdersKnowTheTrouble(t *testing.T) {
+	for name, tt := range map[string]struct {
+		retry contract.RetryState
+		skip  contract.Skip
+		want  int
+	}{
+		"alone":         {contract.RetryState{Class: 13, Alone: true, Offset: 4}, contract.Skip{From: 4, Through: 4}, 13},
+		"another":       {contract.RetryState{Class: 13, Alone: true, Offset: 4}, contract.Skip{From: 5, Through: 9}, 0},
+		"the sink":      {contract.RetryState{Class: 10}, contract.Skip{From: 0, Through: 2, ToErrors: true}, 10},
+		"ahead of that": {contract.RetryState{Class: 10}, contract.Skip{From: 7, Through: 7, ToErrors: true}, 0},
+	} {
+		l := newLoadTest(t)
+		l.in.Load, l.in.Topic, l.in.Number = json.RawMessage(`{}`), "events", 1
+		var got []contract.Skip
+		l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+			switch {
+			case in.Position < 0:
+				return contract.LoadResult{State: "extract", End: -1, PriorSkips: []contract.Skip{{From: 30, Through: 31, Reason: "old"}}}, nil
+			case len(in.Skips) < 2:
+				r := idleSlice(in)
+				r.Retry = tt.retry
+				r.Retry.State, r.Retry.Attempts, r.Retry.NextTry = "load", 3, l.Now().Add(time.Hour)
+				return r, nil
+			}
+			got = in.Skips
+			l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 9, Drain: true, Until: 10})
+			return l.loadTen(in)
+		}
+		o := contract.LoadOrder{Parent: l.in.Parent, Number: 1, Kind: contract.OrderSkip, Skip: tt.skip}
+		if tt.skip.ToErrors {
+			o.Kind = contract.OrderToErrors
+		}
+		o.Skip.ToErrors, o.Skip.By = false, "ann@here"
+		l.RegisterDelayedCallback(func() { l.SignalWorkflow(SigOrder, o) }, time.Minute)
+		l.start()
+		want := tt.skip
+		want.Class, want.By = tt.want, "ann@here"
+		require.Equal(t, []contract.Skip{{From: 30, Through: 31, Reason: "old"}, want}, got, name)
+	}
+}
+
 // orderTest is a loader of a load that is paused and gets orders.
 func TestOrdersAreObeyedBetweenSlices(t *testing.T) {
 	l := newLoadTest(t)

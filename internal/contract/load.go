@@ -46,14 +46,16 @@ func (l Ledger) Missing() int64 {
 }
 
 // Skip says that an operator leaves offsets out: From to Through, both
-// included. ToErrors states their records in the errors topic, under Class,
-// in place of writing them to the sink.
+// included. Either way the errors topic says so; with ToErrors it also holds
+// their records, as failures that count. Class is that of the trouble they
+// were in, 0 if none is known, By who gave the order.
 type Skip struct {
 	From     int64  `json:"from"`
 	Through  int64  `json:"through"`
 	Reason   string `json:"reason"`
 	ToErrors bool   `json:"to_errors,omitempty"`
 	Class    int    `json:"class,omitempty"`
+	By       string `json:"by,omitempty"`
 }
 
 // Batching bounds one write of a loader; zeros leave what the spec says.
@@ -128,6 +130,7 @@ type LoadResult struct {
 	// PriorStart and PriorBefore are the rest of what the group remembers.
 	PriorStart  int64  `json:"prior_start,omitempty"`
 	PriorBefore Ledger `json:"prior_before,omitzero"`
+	PriorSkips  []Skip `json:"prior_skips,omitempty"`
 }
 
 // LoadNote is the metadata of a loader's committed offset.
@@ -135,6 +138,8 @@ type LoadNote struct {
 	Ledger
 	Start  int64  `json:"start,omitempty"` // where the present range began
 	Before Ledger `json:"before,omitzero"` // the ledger of what was done before
+	// Skips are the orders ahead of the position, for the next run.
+	Skips []Skip `json:"skips,omitempty"`
 }
 
 // LoadsInput starts a LoadsWorkflow.
@@ -348,6 +353,7 @@ type SkipLoad struct {
 	Offset  int64  `json:"offset"`
 	Through int64  `json:"through,omitempty"` // the last one; 0: Offset
 	Reason  string `json:"reason"`
+	By      string `json:"by,omitempty"` // user@host
 }
 
 // LoadRate is the argument of the update set-rate of a LoadsWorkflow.

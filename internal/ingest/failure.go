@@ -32,6 +32,8 @@ const (
 	HeaderRedrives   = "trawl-redrives"    // how often it was redriven and failed again; absent if never
 	HeaderRedrive    = "trawl-redrive"     // the redrive that states the record; absent if a loader does
 	HeaderResolution = "trawl-resolution"  // the failure of this id is done with: one of the resolutions
+	HeaderSkipped    = "trawl-skipped"     // "true": the loader skipped it by an operator's order; stays through redrives
+	HeaderBy         = "trawl-by"          // the operator, if an order is behind the record and says who gave it
 )
 
 // Resolutions of a failure.
@@ -39,6 +41,9 @@ const (
 	Redriven   = "redriven"   // the sink has acknowledged it
 	Superseded = "superseded" // the sink holds something newer
 	Discarded  = "discarded"  // by an operator
+	// Skipped: an operator had the loader leave it out. Its pointer record opens
+	// an id that is done with at once: nobody redrives it unless it is named.
+	Skipped = "skipped"
 )
 
 // Types of a resolution Redriven: what was done.
@@ -78,7 +83,13 @@ type Failure struct {
 	Redrives   int
 	Redrive    string
 	Resolution string
+	Skipped    bool   // by the loader: its ledger counts the record as such
+	By         string // the operator
 }
+
+// Opens tells whether the record stands for its source's record, a failed or a
+// skipped one; others end an id that was opened before.
+func (f *Failure) Opens() bool { return f.Resolution == "" || f.Resolution == Skipped }
 
 // failure is one record on its way to the errors topic.
 type failure struct {
@@ -92,7 +103,8 @@ type failure struct {
 	kind       string
 	reason     string
 	attempts   int
-	resolution string // it did not fail: only for Config.Restate
+	resolution string // it did not fail: Skipped, or what is only for Config.Restate
+	by         string
 }
 
 // clone copies a record out of the reader's memory.
@@ -126,7 +138,7 @@ func (m *Machine) record(f *failure, above int, now time.Time) (kafkalog.Record,
 		ID: RecordID(m.cfg.Topic, m.cfg.Partition, f.offset), Topic: m.cfg.Topic, Partition: m.cfg.Partition, Offset: f.offset,
 		Original: f.rec, Pointer: f.pointer, Class: f.class, State: f.state.String(), Status: f.status,
 		Type: f.kind, Reason: f.reason, Time: now, Attempts: max(f.attempts, 1),
-		Name: m.cfg.Crawl, Target: m.cfg.Target, Resolution: f.resolution,
+		Name: m.cfg.Crawl, Target: m.cfg.Target, Resolution: f.resolution, Skipped: f.resolution == Skipped, By: f.by,
 	}
 	if m.cfg.Restate != nil {
 		return m.cfg.Restate(out, above)
@@ -182,6 +194,12 @@ func (f *Failure) Record(above int) kafkalog.Record {
 	}
 	if f.Resolution != "" {
 		add(HeaderResolution, f.Resolution)
+	}
+	if f.Skipped {
+		add(HeaderSkipped, "true")
+	}
+	if f.By != "" {
+		add(HeaderBy, f.By)
 	}
 	return out
 }
@@ -271,5 +289,9 @@ func (f *Failure) header(key, value string) {
 		f.Redrive = value
 	case HeaderResolution:
 		f.Resolution = value
+	case HeaderSkipped:
+		f.Skipped = value == "true"
+	case HeaderBy:
+		f.By = value
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"trawl/internal/contract"
 	"trawl/internal/kafkalog"
+	"trawl/internal/sink"
 )
 
 // wishes are what a slice asks of a batch.
@@ -40,42 +41,61 @@ func skipOf(skips []contract.Skip, offset int64) *contract.Skip {
 }
 
 // leaveOut accounts for a record that an operator leaves out, and gives the
-// memory that it holds.
+// memory that it holds. The errors topic is told of a skip, too, before the
+// position moves: nothing else remembers it for longer than the workflow. The
+// record itself stays in its own topic.
 func (b *batch) leaveOut(r *kafkalog.Record, k *contract.Skip) int {
 	b.ledger.Offsets++
 	b.bytes += int64(len(r.Value))
-	if !k.ToErrors {
+	f := ordered(r.Offset, k)
+	if k.ToErrors {
+		f.rec = clone(r)
+	} else {
 		b.ledger.Skipped++
-		return 64
+		f.pointer, f.rec = true, kafkalog.Record{Offset: r.Offset, Time: r.Time}
+		if len(r.Key) <= sink.MaxID {
+			f.rec.Key = cloneBytes(r.Key)
+		}
 	}
-	b.failures = append(b.failures, failure{
-		offset: r.Offset, rec: clone(r), class: classOfSkip(k), state: Load, kind: TypeOperator, reason: k.Reason,
-	})
-	return len(r.Key) + len(r.Value) + 512
+	b.failures = append(b.failures, f)
+	return len(f.rec.Key) + len(f.rec.Value) + 512
 }
 
-func classOfSkip(k *contract.Skip) Class {
-	if k.Class <= 0 || k.Class >= classes {
-		return SinkRefused
+// ordered is what the errors topic is told of an offset that an operator leaves
+// out: the class of the trouble that the loader was in, or none that is known.
+func ordered(offset int64, k *contract.Skip) failure {
+	f := failure{offset: offset, class: Uncategorised, state: Load, kind: TypeOperator, reason: k.Reason, by: k.By}
+	if k.Class > 0 && k.Class < classes {
+		f.class = Class(k.Class)
 	}
-	return Class(k.Class)
+	if !k.ToErrors {
+		f.resolution = Skipped
+	}
+	return f
 }
 
-// leftOut is the batch that stands for a stored batch that cannot be read, when
-// an operator leaves all of its offsets out; nil otherwise.
+// leftOut is the batch that stands for a stored batch that cannot be read, or
+// for as much of it as is stated at once, when an operator leaves all of its
+// offsets out; nil otherwise.
 func (s *slice) leftOut(err error) *batch {
 	e, ok := errors.AsType[*kafkalog.BatchError](err)
 	k := skipOf(s.in.Skips, s.position)
 	if !ok || k == nil || e.Last < s.position || k.Through < e.Last {
 		return nil
 	}
-	if k.ToErrors {
-		b, _ := unreadable(s.position, classOfSkip(k), err)
-		return b
+	b := &batch{from: s.position, next: min(e.Last+1, s.position+maxIsolated), high: -1, shrink: -1}
+	class, _ := Classify(Extract, err)
+	for at := b.from; at < b.next; at++ {
+		f := ordered(at, k)
+		f.pointer, f.class, f.state = true, class, Extract
+		b.failures = append(b.failures, f)
 	}
-	b := &batch{from: s.position, next: e.Last + 1, high: -1, shrink: -1}
 	b.ledger.Offsets = b.next - b.from
-	b.ledger.Skipped = b.ledger.Offsets
+	if k.ToErrors {
+		b.ledger.Errors = b.ledger.Offsets
+	} else {
+		b.ledger.Skipped = b.ledger.Offsets
+	}
 	return b
 }
 

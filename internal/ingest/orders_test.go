@@ -59,7 +59,7 @@ func TestSkipsAreHonoured(t *testing.T) {
 	in := input(0)
 	in.Until = 20
 	in.Skips = []contract.Skip{
-		{From: 3, Through: 5, Reason: "known bad"},
+		{From: 3, Through: 5, Reason: "known bad", Class: int(Network), By: "ann@here"},
 		{From: 9, Through: 9, Reason: "look at it", ToErrors: true, Class: int(SinkRefused)},
 	}
 	r := slice1(t, m, in)
@@ -72,11 +72,60 @@ func TestSkipsAreHonoured(t *testing.T) {
 		}
 	}
 	stated := w.stated[RecordID("t", 3, 9)]
-	if len(w.stated) != 1 || len(stated) != 1 {
+	if len(w.stated) != 4 || len(stated) != 1 {
 		t.Fatalf("errors topic: %v", w.stated)
+	}
+	for o := int64(3); o <= 5; o++ {
+		e := w.stated[RecordID("t", 3, o)]
+		if len(e) != 1 {
+			t.Fatalf("offset %d is stated %d times", o, len(e))
+		}
+		f, ok := ParseFailure(&e[0])
+		if !ok || f.Resolution != Skipped || !f.Skipped || !f.Opens() || !f.Pointer || len(f.Original.Value) > 0 ||
+			f.Class != Network || f.Type != TypeOperator || f.Reason != "known bad" || f.By != "ann@here" || f.Time.IsZero() {
+			t.Errorf("offset %d is stated as %+v", o, f)
+		}
 	}
 	if e := stated[0]; header(e, HeaderClass) != "sink-4xx" || header(e, HeaderType) != TypeOperator || header(e, HeaderReason) != "look at it" || string(e.Value) != "doc" {
 		t.Errorf("stated as %v", e)
+	}
+}
+
+// TestSkipIsStatedBeforeThePosition: no errors topic, no position.
+func TestSkipIsStatedBeforeThePosition(t *testing.T) {
+	w := docs(6)
+	w.fault = func(_ int, op string) error {
+		if op == "append" {
+			return &kafkalog.Error{Op: "append to", Topic: "e", Kind: kafkalog.KindUnavailable, Err: errors.New("injected")}
+		}
+		return nil
+	}
+	m := w.machine(t, nil)
+	in := input(0)
+	in.Until, in.TimeBox = 6, time.Second
+	in.Skips = []contract.Skip{{From: 3, Through: 3, Reason: "known bad"}}
+	r := slice1(t, m, in)
+	if r.Position != 0 || r.Ledger.Skipped != 0 || r.Retry.State != Errors.String() || r.Retry.Class != int(KafkaUnavailable) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestOrdersNameTheTrouble that the records were in, or none.
+func TestOrdersNameTheTrouble(t *testing.T) {
+	w := docs(9)
+	m := w.machine(t, nil)
+	in := input(0)
+	in.Until = 9
+	in.Skips = []contract.Skip{
+		{From: 1, Through: 1, Reason: "a", ToErrors: true, Class: int(SinkUnavailable)},
+		{From: 2, Through: 2, Reason: "b", ToErrors: true},
+		{From: 3, Through: 3, Reason: "c", ToErrors: true, Class: 99},
+	}
+	slice1(t, m, in)
+	for o, want := range map[int64]string{1: "sink-unavailable", 2: "uncategorised", 3: "uncategorised"} {
+		if e := w.stated[RecordID("t", 3, o)]; len(e) != 1 || header(e[0], HeaderClass) != want {
+			t.Errorf("offset %d: %v", o, e)
+		}
 	}
 }
 
@@ -156,6 +205,31 @@ func TestUnreadableBatchIsNamedAndSkippedWhole(t *testing.T) {
 	in.Skips[0].Through = 6
 	if r = slice1(t, m, in); r.Position != 12 || r.Ledger.Skipped != 3 || r.Ledger.Loaded != 5 {
 		t.Errorf("%+v", r)
+	}
+	for o := int64(4); o <= 6; o++ {
+		e := w.stated[RecordID("t", 3, o)]
+		if len(e) != 1 || header(e[0], HeaderSkipped) != "true" || header(e[0], HeaderReason) != "half of it" || header(e[0], HeaderState) != "extract" {
+			t.Errorf("offset %d: %v", o, e)
+		}
+	}
+}
+
+// TestLargeUnreadableBatchIsLeftOutPieceByPiece.
+func TestLargeUnreadableBatchIsLeftOutPieceByPiece(t *testing.T) {
+	for _, toErrors := range []bool{false, true} {
+		w := docs(maxIsolated + 100)
+		last := w.end - 1
+		m, err := New(Config{Topic: "t", Partition: 3}, rotten{w, 2, last}, transform, w, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := input(0)
+		in.Until = w.end
+		in.Skips = []contract.Skip{{From: 0, Through: last, Reason: "rotten", ToErrors: toErrors}}
+		r := slice1(t, m, in)
+		if l := r.Ledger; r.Position != w.end || l.Skipped+l.Errors != w.end || l.Skipped > 0 == toErrors || len(w.stated) != int(w.end) {
+			t.Errorf("%+v, %d stated", r, len(w.stated))
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func eachOf(ctx context.Context, log Log, topic string, partition int, from, end
 		_, to := x.Window()
 		_, err := log.ReadRange(ctx, topic, partition, from, to, func(r kafkalog.Record) error {
 			f, ok := ingest.ParseFailure(&r)
-			if !ok || f.Resolution != "" {
+			if !ok || !f.Opens() {
 				return nil
 			}
 			k, ok := x.last(f.ID, r.Offset)
@@ -79,19 +79,20 @@ type SourcePartition struct {
 }
 
 // Count is how many distinct ids of a source's partition are open, and how
-// many are done with. Their sum is what the loader's ledger counts as errors,
-// unless an operator took the loader back.
+// many are done with. Their sum is what the loader's ledger counts as errors
+// and skipped, unless an operator took the loader back.
 type Count struct {
 	Open       int64 `json:"open"`
 	Redriven   int64 `json:"redriven"`
 	NoDocument int64 `json:"no_document"` // redriven, and no document by now
 	Superseded int64 `json:"superseded"`
 	Discarded  int64 `json:"discarded"`
+	Skipped    int64 `json:"skipped"`
 }
 
 // Total is the sum of all.
 func (c Count) Total() int64 {
-	return c.Open + c.Redriven + c.NoDocument + c.Superseded + c.Discarded
+	return c.Open + c.Redriven + c.NoDocument + c.Superseded + c.Discarded + c.Skipped
 }
 
 // Add counts one id.
@@ -105,6 +106,8 @@ func (c *Count) Add(s Status) {
 		c.Superseded++
 	case Discarded:
 		c.Discarded++
+	case Skipped:
+		c.Skipped++
 	default:
 		c.Open++
 	}

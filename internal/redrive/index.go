@@ -68,7 +68,7 @@ func (x *Index) fold(r *kafkalog.Record) {
 	key := xxhash.Sum64String(f.ID)
 	k, seen := x.ids[key]
 	switch {
-	case !seen && (f.Resolution != "" || r.Offset >= x.to):
+	case !seen && (!f.Opens() || r.Offset >= x.to):
 		return
 	case !seen && len(x.ids) >= x.limit:
 		x.to = r.Offset
@@ -78,7 +78,7 @@ func (x *Index) fold(r *kafkalog.Record) {
 	k.status = statusOf(&f)
 	k.redrives = max(k.redrives, uint8(min(f.Redrives, math.MaxUint8)))
 	switch {
-	case f.Resolution != "":
+	case !f.Opens():
 	case r.Offset < x.end:
 		k.at = r.Offset
 	case k.mine:

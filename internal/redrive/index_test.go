@@ -23,7 +23,7 @@ func TestEachAgreesWithAModel(t *testing.T) {
 		for range 120 {
 			n := rng.IntN(25)
 			f := ingest.Failure{ID: ingest.RecordID("src", 0, int64(n)), Topic: "src", Offset: int64(n), Name: "orders"}
-			switch rng.IntN(6) {
+			switch rng.IntN(7) {
 			case 0:
 				w.resolve(f, []string{ingest.Discarded, ingest.Superseded, ingest.Redriven}[rng.IntN(3)])
 				if _, failed := want[f.ID]; failed {
@@ -31,6 +31,9 @@ func TestEachAgreesWithAModel(t *testing.T) {
 					r, _ := ingest.ParseFailure(&last)
 					want[f.ID] = r.Resolution
 				}
+			case 2:
+				f.Resolution, f.Skipped = ingest.Skipped, true
+				at[f.ID], want[f.ID] = w.state(f), "skipped"
 			case 1:
 				w.put("e", 0, kafkalog.Record{Value: []byte("other")})
 			default:
@@ -67,6 +70,8 @@ func TestCountIDs(t *testing.T) {
 		case 3:
 			f.Type = ingest.TypeNoDocument
 			w.resolve(f, ingest.Redriven)
+		case 4:
+			w.resolve(f, ingest.Skipped)
 		default:
 			w.state(f)
 		}
@@ -74,7 +79,7 @@ func TestCountIDs(t *testing.T) {
 	w.state(ingest.Failure{ID: "other-0-7", Topic: "other", Offset: 7})
 	got, err := CountIDs(t.Context(), w, "e", 1)
 	want := map[SourcePartition]Count{
-		{"src", 1}:   {Open: 2, Redriven: 1, NoDocument: 1, Superseded: 1, Discarded: 1},
+		{"src", 1}:   {Open: 1, Redriven: 1, NoDocument: 1, Superseded: 1, Discarded: 1, Skipped: 1},
 		{"other", 0}: {Open: 1},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) || got[SourcePartition{"src", 1}].Total() != 6 {

@@ -36,9 +36,10 @@ const (
 	Superseded
 	Discarded
 	FailedAgain
+	Skipped
 )
 
-var statusNames = [...]string{"open", "redriven", "no document", "superseded", "discarded", "failed again"}
+var statusNames = [...]string{"open", "redriven", "no document", "superseded", "discarded", "failed again", "skipped"}
 
 func (s Status) String() string { return statusNames[s] }
 
@@ -51,6 +52,8 @@ func statusOf(f *ingest.Failure) Status {
 		return Superseded
 	case f.Resolution == ingest.Discarded:
 		return Discarded
+	case f.Resolution == ingest.Skipped:
+		return Skipped
 	case f.Type == ingest.TypeNoDocument:
 		return NoDocument
 	}
@@ -66,6 +69,12 @@ func Takes(s contract.RedriveSelect, f *ingest.Failure) bool {
 		return true
 	}
 	return slices.Contains(s.Classes, int(f.Class))
+}
+
+// Pending tells whether something is left to be done about a failure, as far as
+// a selection is concerned: what was skipped is none unless it is named.
+func Pending(s contract.RedriveSelect, status Status) bool {
+	return status == Open || status == Skipped && s.ID != ""
 }
 
 // Refused tells whether a failure was redriven so often that more is a loop.

@@ -109,7 +109,7 @@ func (s *Source) Bounds(ctx context.Context) (first, end int64, err error) {
 // consider gives the failure that a record states, if it is to be sent again.
 func (s *Source) consider(r *kafkalog.Record) *item {
 	f, ok := ingest.ParseFailure(r)
-	if !ok || f.Resolution != "" || !Takes(s.cfg.Select, &f) {
+	if !ok || !f.Opens() || !Takes(s.cfg.Select, &f) {
 		return nil
 	}
 	k, ok := s.cfg.Index.last(f.ID, r.Offset)
@@ -120,7 +120,7 @@ func (s *Source) consider(r *kafkalog.Record) *item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case k.status != Open:
+	case !Pending(s.cfg.Select, k.status):
 		if k.mine {
 			s.settled[r.Offset] = k.status
 		}
@@ -234,7 +234,7 @@ func (s *Source) Restate(f ingest.Failure, above int) (kafkalog.Record, bool) {
 		out.Pointer, out.Cut = false, 0
 		return out.Record(above), true
 	}
-	out.Class, out.State, out.Status, out.Reason = f.Class, f.State, f.Status, f.Reason
+	out.Class, out.State, out.Status, out.Reason, out.Resolution = f.Class, f.State, f.Status, f.Reason, ""
 	out.Attempts += f.Attempts
 	out.Redrives++
 	out.Original = f.Original

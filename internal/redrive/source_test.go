@@ -74,6 +74,42 @@ func TestRedriveSendsOriginalsAndStatesWhatBecameOfThem(t *testing.T) {
 	}
 }
 
+// TestRedriveTakesWhatWasSkippedOnlyByName, from its source, and what fails
+// then still says that the loader skipped it.
+func TestRedriveTakesWhatWasSkippedOnlyByName(t *testing.T) {
+	w := newWorld()
+	skip := func(f *ingest.Failure) {
+		f.Resolution, f.Skipped, f.Pointer, f.Reason, f.By = ingest.Skipped, true, true, "known bad", "ann@here"
+		f.Original.Value, f.Original.Headers = nil, nil
+	}
+	one, bad := w.fail("one", skip), w.fail("bad", skip)
+	end := w.end()
+	if _, c, _ := w.redrive(t, "run-1", 0, end); c != counts(0, 0, 0, 0, 0) || w.writes != 0 {
+		t.Errorf("--all took %+v", c)
+	}
+	for n, f := range []ingest.Failure{one, bad} {
+		_, c, _ := w.redrive(t, fmt.Sprint("by-id-", n), 0, end, func(c *Config) { c.Select = contract.RedriveSelect{ID: f.ID, Most: 3} })
+		if want := counts(int64(1-n), 0, 0, int64(n), 0); c != want {
+			t.Errorf("%s: %+v, want %+v", f.ID, c, want)
+		}
+	}
+	if want := map[string]string{one.ID: "redriven", bad.ID: "open"}; !reflect.DeepEqual(w.statuses(t), want) {
+		t.Errorf("%v, want %v", w.statuses(t), want)
+	}
+	if w.docs[one.ID].doc != "one" {
+		t.Errorf("sink: %v", w.docs)
+	}
+	err := Each(t.Context(), w, "e", 1, func(e Entry) error {
+		if !e.Skipped || e.By != "ann@here" || e.ID == bad.ID && (e.Redrives != 1 || e.Reason != "still bad") {
+			t.Errorf("%+v", e.Failure)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRedriveEndsWhereItBegan: what it states itself, and what a loader states
 // meanwhile, is not taken by the same redrive.
 func TestRedriveEndsWhereItBegan(t *testing.T) {

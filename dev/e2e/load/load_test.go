@@ -240,6 +240,18 @@ func TestOrdersOfPeople(t *testing.T) {
 	})
 	l.starter(0, "cancel", "load/shop", "--wait")
 	l.starter(0, "verify", "shop")
+	// Another run knows the orders of this one only by the errors topic.
+	l.put("orders", 0, orders(10)...)
+	l.starter(0, "load", "--wait=false", "--name", "shop")
+	l.until("shop", "120 offsets", at(120))
+	l.starter(0, "cancel", "load/shop", "--wait")
+	l.starter(0, "verify", "shop")
+	if r := l.starter(0, "errors", "list", "shop", "--skipped", "--json"); strings.Count(r.Stdout, `"reason":"a test"`) != 2 || strings.Count(r.Stdout, "orders-0-10") != 2 {
+		t.Errorf("skipped: %v", r)
+	}
+	if r := l.starter(0, "errors", "list", "shop", "--json"); strings.Count(r.Stdout, `"id"`) != 1 || !strings.Contains(r.Stdout, "orders-0-106") {
+		t.Errorf("open: %v", r)
+	}
 	if n := l.count("shop"); n != 100 {
 		t.Errorf("%d documents", n)
 	}
