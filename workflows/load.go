@@ -30,6 +30,7 @@ func LoadWorkflow(ctx workflow.Context, in contract.LoadWorkflowInput) error {
 			return nil
 		case l.drained():
 			l.st.Closed = true
+			l.st.End = max(l.st.End, l.until()) // one that had nothing to read has not asked
 			l.report(root)
 			return nil
 		case workflow.GetInfo(root).GetContinueAsNewSuggested():

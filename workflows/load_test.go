@@ -347,7 +347,23 @@ func TestOrdersKnowTheTrouble(t *testing.T) {
 	}
 }
 
-// orderTest is a loader of a load that is paused and gets orders.
+// TestEndOfWhatHadNothingToRead is known all the same.
+func TestEndOfWhatHadNothingToRead(t *testing.T) {
+	for _, end := range []int64{0, 1000} {
+		l := newLoadTest(t)
+		l.in.Load, l.in.Topic, l.in.Number = json.RawMessage(`{}`), "events", 1
+		l.in.Control.Drain, l.in.Control.Until = true, end
+		l.load = func(contract.LoadInput) (contract.LoadResult, error) { // it was there before
+			return contract.LoadResult{Start: end, Position: end, End: -1, State: "extract"}, nil
+		}
+		l.start()
+		require.Len(t, l.slices, 1)
+		require.True(t, l.last().Closed)
+		require.Equal(t, end, l.last().End)
+	}
+}
+
+// TestOrdersAreObeyedBetweenSlices: a loader that waits gets orders.
 func TestOrdersAreObeyedBetweenSlices(t *testing.T) {
 	l := newLoadTest(t)
 	l.in.Load, l.in.Topic, l.in.Number = json.RawMessage(`{}`), "events", 1
