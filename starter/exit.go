@@ -29,7 +29,7 @@ var exitCodes = []struct {
 }{
 	{exitOK, "done; for crawl and load: it ended, and nothing failed"},
 	{exitFailed, "failed; the message says why"},
-	{exitUsage, "wrong usage, environment or spec; nothing was started"},
+	{exitUsage, "wrong usage, environment, spec or order; nothing was done"},
 	{exitPages, "it ended, but pages or documents failed, or there was no page; verify: gaps"},
 	{exitUnreachable, "Temporal, Kafka or the search server cannot be reached"},
 	{exitTaken, "the name is taken by another spec, or the crawl or load is running"},

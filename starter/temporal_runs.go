@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
+
+	"trawl/workflows"
 )
 
 // waitRun waits until a run has ended; without a run id it is the latest one.
@@ -78,9 +80,20 @@ func (t *temporalClient) workerError(ctx context.Context, what, absent string, e
 	case isNotFound(err):
 		return fail(exitNotFound, "%s is not running%s", what, absent)
 	case errors.As(err, &rejected):
-		return fail(exitFailed, "%s: %s", what, rejected.Message())
+		return fail(rejectionCode(rejected), "%s: %s", what, rejected.Message())
 	case isDeadline(err):
 		return fail(exitNoWorker, "no worker answered for %s: start one with bin/worker", what)
 	}
 	return t.translate(ctx, "ask "+what, err)
+}
+
+// rejectionCode is the exit code of an order that a workflow answers with an error.
+func rejectionCode(err *temporal.ApplicationError) int {
+	switch err.Type() {
+	case workflows.ErrTypeRefused:
+		return exitUsage
+	case workflows.ErrTypeEnding:
+		return exitNotFound
+	}
+	return exitFailed
 }

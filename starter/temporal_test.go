@@ -126,7 +126,9 @@ func TestErrorsOfTemporal(t *testing.T) {
 		{serviceerror.NewDeadlineExceeded("slow"), "status update", exitNoWorker, "start one with bin/worker"},
 		{context.DeadlineExceeded, "status update", exitNoWorker, "start one with bin/worker"},
 		{serviceerror.NewNotFound("none"), "status update cancel", exitNotFound, "is not running"},
-		{temporal.NewApplicationError("the crawl is ending", "x"), "update", exitFailed, "crawl x: the crawl is ending"},
+		{temporal.NewApplicationError("the activity failed", "x"), "update", exitFailed, "crawl x: the activity failed"},
+		{temporal.NewApplicationError("the crawl is ending", workflows.ErrTypeEnding), "update", exitNotFound, "crawl x: the crawl is ending"},
+		{temporal.NewApplicationError("delay 7", workflows.ErrTypeRefused), "update", exitUsage, "crawl x: delay 7"},
 		{errors.New("odd"), "describe start status update cancel list worker", exitFailed, "Temporal at h:1: odd"},
 	} {
 		for _, name := range strings.Fields(tt.calls) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -89,7 +90,7 @@ func (l *load) classOf(s contract.Skip) int {
 func (l *loads) handlers(ctx workflow.Context) error {
 	open := func() error {
 		if l.ending {
-			return errors.New("the loaders are ending; start them again first")
+			return ending("the loaders are ending; start them again first")
 		}
 		return nil
 	}
@@ -105,19 +106,19 @@ func (l *loads) handlers(ctx workflow.Context) error {
 		workflow.SetUpdateHandlerWithOptions(ctx, UpPause, paused(true), simple),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpResume, paused(false), simple),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpSeek, l.seek, workflow.UpdateHandlerOptions{
-			Validator: func(_ workflow.Context, o contract.SeekLoad) error { return errors.Join(open(), l.checkSeek(o)) },
+			Validator: func(_ workflow.Context, o contract.SeekLoad) error { return cmp.Or(open(), refusal(l.checkSeek(o))) },
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpSkip, l.skip, workflow.UpdateHandlerOptions{
-			Validator: func(_ workflow.Context, o contract.SkipLoad) error { return errors.Join(open(), l.checkSkip(o)) },
+			Validator: func(_ workflow.Context, o contract.SkipLoad) error { return cmp.Or(open(), refusal(l.checkSkip(o))) },
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpToErrors, l.toErrors, workflow.UpdateHandlerOptions{
-			Validator: func(_ workflow.Context, o contract.SkipLoad) error { return errors.Join(open(), l.checkSkip(o)) },
+			Validator: func(_ workflow.Context, o contract.SkipLoad) error { return cmp.Or(open(), refusal(l.checkSkip(o))) },
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpSetBatch, l.setBatch, workflow.UpdateHandlerOptions{
-			Validator: func(_ workflow.Context, b contract.Batching) error { return errors.Join(open(), checkBatch(b)) },
+			Validator: func(_ workflow.Context, b contract.Batching) error { return cmp.Or(open(), refusal(checkBatch(b))) },
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpSetRate, l.setRate, workflow.UpdateHandlerOptions{
-			Validator: func(_ workflow.Context, r contract.LoadRate) error { return errors.Join(open(), checkLoadRate(r)) },
+			Validator: func(_ workflow.Context, r contract.LoadRate) error { return cmp.Or(open(), refusal(checkLoadRate(r))) },
 		}),
 	)
 }
@@ -129,9 +130,6 @@ func (l *loads) find(t contract.LoadTarget) (int, error) {
 		same := p.Topic == t.Topic || !l.ofLoad()
 		topic = topic || same
 		if same && p.Partition == t.Partition {
-			if p.Closed {
-				return 0, fmt.Errorf("%s is done, at offset %d", l.nameOf(i), p.Position)
-			}
 			return i, nil
 		}
 	}
@@ -142,6 +140,18 @@ func (l *loads) find(t contract.LoadTarget) (int, error) {
 		return 0, fmt.Errorf("topic %q: it is none of this load; the first one is %q", t.Topic, l.parts[0].Topic)
 	}
 	return 0, fmt.Errorf("partition %d: it is none of this load", t.Partition)
+}
+
+// checkOpen refuses a loader that is done.
+func (l *loads) checkOpen(i int) error {
+	p := l.parts[i]
+	switch {
+	case !p.Closed:
+		return nil
+	case l.ofLoad():
+		return fmt.Errorf("%s is done, at offset %d: take it back first with starter load seek", l.nameOf(i), p.Position)
+	}
+	return fmt.Errorf("%s is done, at offset %d: when the crawl has ended, starter crawl --name %s lets its loaders go on, and then they take orders", l.nameOf(i), p.Position, l.in.Run.Crawl)
 }
 
 func checkReason(reason string) error {
@@ -155,10 +165,11 @@ func (l *loads) checkSeek(o contract.SeekLoad) error {
 	if o.Time.IsZero() && o.Offset < 0 {
 		return fmt.Errorf("offset %d: offsets are counted from 0", o.Offset)
 	}
-	if _, err := l.find(o.LoadTarget); err != nil {
-		return err
+	i, err := l.find(o.LoadTarget)
+	if err == nil && !l.ofLoad() {
+		err = l.checkOpen(i)
 	}
-	return checkReason(o.Reason)
+	return cmp.Or(err, checkReason(o.Reason))
 }
 
 func (l *loads) checkSkip(o contract.SkipLoad) error {
@@ -166,6 +177,8 @@ func (l *loads) checkSkip(o contract.SkipLoad) error {
 	switch {
 	case err != nil:
 		return err
+	case l.parts[i].Closed:
+		return l.checkOpen(i)
 	case o.Offset < 0 || o.Offset < l.parts[i].Position:
 		return fmt.Errorf("offset %d is done: the position of %s is %d", o.Offset, l.nameOf(i), l.parts[i].Position)
 	case o.Through != 0 && (o.Through < o.Offset || o.Through-o.Offset >= maxSkipped):
@@ -195,7 +208,7 @@ func checkLoadRate(r contract.LoadRate) error {
 func (l *loads) seek(ctx workflow.Context, o contract.SeekLoad) error {
 	i, err := l.find(o.LoadTarget)
 	if err != nil {
-		return err
+		return refusal(err)
 	}
 	offset := o.Offset
 	if !o.Time.IsZero() {
@@ -207,7 +220,26 @@ func (l *loads) seek(ctx workflow.Context, o contract.SeekLoad) error {
 		}
 		offset = r.Offsets[0]
 	}
+	switch {
+	case l.ending:
+		return ending("the loaders are ending; start them again first")
+	case l.ofLoad() && l.parts[i].Closed:
+		l.reopen(ctx, i, offset, o.Reason)
+		return nil
+	}
 	return l.order(ctx, i, contract.LoadOrder{Kind: contract.OrderSeek, Offset: offset, Skip: contract.Skip{Reason: o.Reason}})
+}
+
+// reopen starts the loader of a partition of a load that is done once more.
+func (l *loads) reopen(ctx workflow.Context, i int, offset int64, reason string) {
+	p := &l.parts[i]
+	p.Notes = append(p.Notes, fmt.Sprintf("moved from offset %d to %d: %s", p.Position, offset, reason))
+	p.Notes = p.Notes[max(len(p.Notes)-maxNotes, 0):]
+	p.Start, p.Before, p.Position, p.Closed = offset, p.Ledger, offset, false
+	p.State, p.Retry = "extract", contract.RetryState{Halved: p.Retry.Halved}
+	l.changed, l.root.heard[i] = true, workflow.Now(ctx)
+	l.root.share = l.st.Rate > 0
+	l.root.gone[i] = l.startOne(ctx, i) != nil // the one before is just ending: tried again
 }
 
 func (l *loads) skip(ctx workflow.Context, o contract.SkipLoad) error {
@@ -220,8 +252,11 @@ func (l *loads) toErrors(ctx workflow.Context, o contract.SkipLoad) error {
 
 func (l *loads) leaveOut(ctx workflow.Context, kind string, o contract.SkipLoad) error {
 	i, err := l.find(o.LoadTarget)
+	if err == nil {
+		err = l.checkOpen(i)
+	}
 	if err != nil {
-		return err
+		return refusal(err)
 	}
 	s := contract.Skip{From: o.Offset, Through: max(o.Through, o.Offset), Reason: o.Reason, By: o.By}
 	return l.order(ctx, i, contract.LoadOrder{Kind: kind, Offset: o.Offset, Skip: s})
@@ -248,9 +283,9 @@ func (l *loads) order(ctx workflow.Context, i int, o contract.LoadOrder) error {
 	case err != nil:
 		return err
 	case answer == nil:
-		return errors.New("the loaders ended before they could obey")
+		return ending("the loaders ended before they could obey")
 	case answer.Error != "":
-		return errors.New(answer.Error)
+		return refusal(errors.New(answer.Error))
 	}
 	return nil
 }

@@ -1,11 +1,15 @@
 package workflows
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -26,6 +30,8 @@ type loadsTest struct {
 	gone      bool
 	zombie    bool // told to drain, the loaders report for another run
 	quitter   bool // the first loader of partition 1 ends without a word
+	orders    int  // given so far
+	rest      bool // loaders end at once; the test reports for them
 }
 
 func newLoadsTest(t *testing.T) *loadsTest {
@@ -58,6 +64,9 @@ func newLoadsTest(t *testing.T) *loadsTest {
 // loader plays a LoadWorkflow: told to drain, it says that it has.
 func (l *loadsTest) loader(ctx workflow.Context, in contract.LoadWorkflowInput) error {
 	l.loaders = append(l.loaders, in)
+	if l.rest {
+		return nil
+	}
 	if l.quitter && in.Partition == 1 && len(l.loaders) <= 3 {
 		return nil
 	}
@@ -219,4 +228,85 @@ func TestLoaderThatIsGoneIsStartedAgain(t *testing.T) {
 	require.Equal(t, 1, l.loaders[3].Partition)
 	require.True(t, l.loaders[3].Control.Drain, "it knows at once what the others were told")
 	require.True(t, l.reports[len(l.reports)-1].Closed)
+}
+
+// order sends an update; its error, of the validator or the handler, comes later.
+func (l *loadsTest) order(name string, arg any, answer func(error)) {
+	l.orders++
+	l.UpdateWorkflow(name, fmt.Sprint("order-", l.orders), &testsuite.TestUpdateCallback{
+		OnAccept: func() {}, OnReject: answer, OnComplete: func(_ any, err error) { answer(err) },
+	}, arg)
+}
+
+// TestOrdersThatCannotBeObeyedSayThat: whoever gave them can tell them from
+// trouble.
+func TestOrdersThatCannotBeObeyedSayThat(t *testing.T) {
+	l := newLoadsTest(t)
+	l.SetDetachedChildWait(false)
+	at := contract.LoadTarget{Partition: 1}
+	refused := map[string]error{}
+	refuse := func(why, name string, arg any) {
+		l.order(name, arg, func(err error) { refused[why] = err })
+	}
+	l.RegisterDelayedCallback(func() {
+		refuse("partition 7", UpSeek, contract.SeekLoad{LoadTarget: contract.LoadTarget{Partition: 7}, Reason: "r"})
+		refuse("reason of 0 bytes", UpSeek, contract.SeekLoad{LoadTarget: at})
+		refuse("offset -1", UpSkip, contract.SkipLoad{LoadTarget: at, Offset: -1, Reason: "r"})
+		refuse("batch of 5 bytes", UpSetBatch, contract.Batching{Bytes: 5})
+		refuse("rate of -1", UpSetRate, contract.LoadRate{Records: -1})
+		l.SignalWorkflow(SigReport, contract.LoadReport{Parent: l.loaders[1].Parent, Partition: 1, Position: 4, Closed: true})
+	}, time.Second)
+	l.RegisterDelayedCallback(func() {
+		refuse("starter crawl --name x", UpSeek, contract.SeekLoad{LoadTarget: at, Reason: "r"})
+		refuse("is done, at offset 4", UpToErrors, contract.SkipLoad{LoadTarget: at, Offset: 9, Reason: "r"})
+	}, 2*time.Second)
+	l.drainAt(time.Minute)
+	l.start()
+	require.Len(t, refused, 7)
+	for want, err := range refused {
+		require.ErrorContains(t, err, want)
+		var app *temporal.ApplicationError
+		require.ErrorAs(t, err, &app, want)
+		require.Equal(t, ErrTypeRefused, app.Type(), want)
+	}
+}
+
+// TestSeekOfADonePartitionStartsItsLoaderAgain, with a ledger of its own, while
+// the load has others to load.
+func TestSeekOfADonePartitionStartsItsLoaderAgain(t *testing.T) {
+	l := newLoadsTest(t)
+	l.in = contract.LoadsInput{Run: contract.Run{Crawl: "shop"}, Queue: "data", Load: json.RawMessage("{}")}
+	part := func(p int) contract.LoadPart {
+		return contract.LoadPart{Topic: "orders", Partition: p, Until: 10}
+	}
+	l.RegisterActivityWithOptions(func(context.Context, contract.PartitionsInput) (contract.PartitionsResult, error) {
+		return contract.PartitionsResult{Parts: []contract.LoadPart{part(0), part(1)}, Known: []int{2}, Fixed: true, Queue: "data"}, nil
+	}, activity.RegisterOptions{Name: ActPartitions})
+	l.RegisterActivityWithOptions(func(context.Context, contract.ClearInput) error { return nil }, activity.RegisterOptions{Name: ActClear})
+	tell := func(i int, r contract.LoadReport) {
+		r.Parent, r.Number, r.Topic, r.Partition = l.loaders[0].Parent, i, "orders", i
+		l.SignalWorkflow(SigReport, r)
+	}
+	first := contract.Ledger{Offsets: 10, Loaded: 10}
+	l.rest = true
+	l.RegisterDelayedCallback(func() { tell(0, contract.LoadReport{Position: 10, End: 10, Ledger: first, Closed: true}) }, time.Second)
+	l.RegisterDelayedCallback(func() {
+		orders := contract.LoadTarget{Topic: "orders"}
+		l.order(UpSkip, contract.SkipLoad{LoadTarget: orders, Offset: 10, Reason: "r"}, func(err error) { require.ErrorContains(t, err, "starter load seek") })
+		l.order(UpSeek, contract.SeekLoad{LoadTarget: orders, Offset: 4, Reason: "once more"}, func(err error) { require.NoError(t, err) })
+	}, 2*time.Second)
+	l.RegisterDelayedCallback(func() {
+		tell(1, contract.LoadReport{Position: 10, Closed: true})
+		require.False(t, l.IsWorkflowCompleted())
+		tell(0, contract.LoadReport{Position: 10, Closed: true})
+	}, 3*time.Second)
+	l.start()
+	require.Len(t, l.loaders, 3)
+	again := l.loaders[2]
+	require.Equal(t, int64(10), again.Control.Until)
+	require.NotNil(t, again.State)
+	require.Equal(t, int64(4), again.State.Position)
+	require.Equal(t, int64(4), again.State.Start)
+	require.Equal(t, first, again.State.Before)
+	require.Equal(t, []string{"moved from offset 10 to 4: once more"}, again.State.Notes)
 }

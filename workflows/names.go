@@ -138,4 +138,6 @@ const (
 const (
 	ErrTypeBadSpec = "BadSpec" // never retried
 	ErrTypeTopics  = "Topics"  // topics exist with another shape: never retried
+	ErrTypeRefused = "Refused" // an order that cannot be obeyed: nothing was done
+	ErrTypeEnding  = "Ending"  // an order that comes too late
 )

@@ -2,10 +2,10 @@ package workflows
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"trawl/internal/contract"
@@ -15,7 +15,7 @@ import (
 func (c *crawl) handlers(ctx workflow.Context) error {
 	open := func() error {
 		if c.refuse || c.outcome != "" {
-			return errors.New("the crawl is ending; start it again with: starter crawl")
+			return ending("the crawl is ending; start it again with: starter crawl")
 		}
 		return nil
 	}
@@ -43,7 +43,7 @@ func (c *crawl) handlers(ctx workflow.Context) error {
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpSetRate, c.setRate, workflow.UpdateHandlerOptions{
 		Validator: func(_ workflow.Context, r contract.Rate) error {
 			if r.DelayMS < 0 || r.DelayMS > 3_600_000 || r.Parallelism < 0 || r.Parallelism > 64 {
-				return fmt.Errorf("delay %d ms, parallelism %d: the delay must be 0 to 1h, the parallelism 1 to 64 (0: unchanged)", r.DelayMS, r.Parallelism)
+				return refusal(fmt.Errorf("delay %d ms, parallelism %d: the delay must be 0 to 1h, the parallelism 1 to 64 (0: unchanged)", r.DelayMS, r.Parallelism))
 			}
 			return open()
 		},
@@ -54,12 +54,24 @@ func (c *crawl) handlers(ctx workflow.Context) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, UpAddSeeds, c.addSeeds, workflow.UpdateHandlerOptions{
 		Validator: func(_ workflow.Context, a contract.AddSeeds) error {
 			if len(a.URLs) == 0 || len(a.URLs) > 10_000 {
-				return fmt.Errorf("%d seeds: give 1 to 10000 at a time", len(a.URLs))
+				return refusal(fmt.Errorf("%d seeds: give 1 to 10000 at a time", len(a.URLs)))
 			}
 			return open()
 		},
 	})
 }
+
+// refusal makes the error of an order that cannot be obeyed one that whoever gave
+// it can tell from trouble.
+func refusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return temporal.NewApplicationError(err.Error(), ErrTypeRefused)
+}
+
+// ending refuses an order that comes too late.
+func ending(text string) error { return temporal.NewApplicationError(text, ErrTypeEnding) }
 
 func (c *crawl) nudge() { c.wake.SendAsync(true) }
 

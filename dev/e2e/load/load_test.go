@@ -219,11 +219,11 @@ func TestOrdersOfPeople(t *testing.T) {
 	where := []string{"--topic", "orders", "--partition", "0", "--reason", "a test"}
 	l.starter(0, append([]string{"load", "skip", "shop", "--offset", "103", "--through", "104"}, where...)...)
 	l.starter(0, append([]string{"load", "to-errors", "shop", "--offset", "106"}, where...)...)
-	r := l.starter(1, append([]string{"load", "skip", "shop", "--offset", "7"}, where...)...)
+	r := l.starter(2, append([]string{"load", "skip", "shop", "--offset", "7"}, where...)...)
 	if want := "offset 7 is done"; !strings.Contains(r.Stderr, want) {
 		t.Errorf("no %q in %v", want, r)
 	}
-	l.starter(1, "load", "skip", "shop", "--offset", "500", "--topic", "other", "--partition", "0", "--reason", "r")
+	l.starter(2, "load", "skip", "shop", "--offset", "500", "--topic", "other", "--partition", "0", "--reason", "r")
 	l.put("orders", 0, orders(10)...)
 	l.starter(0, "load", "set-batch", "shop", "--count", "3")
 	l.starter(0, "load", "set-rate", "shop", "--rate", "1000")
