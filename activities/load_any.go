@@ -153,7 +153,7 @@ func (a *Activities) loadJob(in contract.LoadInput) (*job, error) {
 	return j, nil
 }
 
-func (a *Activities) loadGroup(name string) string { return a.Prefix + ".load." + name }
+func (a *Activities) loadGroup(name string) string { return contract.LoadRootGroup(a.Prefix, name) }
 
 func (a *Activities) loadErrorsTopic(name string) string {
 	return contract.LoadRun(name).Topic(a.Prefix, contract.TopicErrors)

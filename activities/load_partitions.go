@@ -86,7 +86,7 @@ func (a *Activities) firstLook(ctx context.Context, l *loading, in contract.Part
 	if err != nil {
 		return r, err
 	}
-	queue, err := a.queueOf(ctx, l.spec.Sink.Kind, contract.LoadRun(l.spec.Name).Topic(a.Prefix, "queue"), topic)
+	queue, err := a.queueOf(ctx, l.spec.Sink.Kind, contract.LoadRun(l.spec.Name).QueueGroup(a.Prefix), topic)
 	if err != nil {
 		return r, err
 	}

@@ -162,7 +162,7 @@ func (a *Activities) redriveFrom(ctx context.Context, in contract.RedrivePlanInp
 			return "", "", err
 		}
 		topic = a.loadErrorsTopic(l.spec.Name)
-		queue, err = a.queueOf(ctx, l.spec.Sink.Kind, contract.LoadRun(l.spec.Name).Topic(a.Prefix, "queue"), topic)
+		queue, err = a.queueOf(ctx, l.spec.Sink.Kind, contract.LoadRun(l.spec.Name).QueueGroup(a.Prefix), topic)
 		return topic, queue, err
 	}
 	s, err := a.specOf(ctx, in.Run)

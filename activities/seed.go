@@ -50,7 +50,7 @@ func (a *Activities) Seed(ctx context.Context, in contract.SeedInput) (contract.
 // first worker that seeds a generation decides whose, and the decision is kept
 // beside the loaders' positions, so that a later run goes on with the same file.
 func (a *Activities) loadQueue(ctx context.Context, run contract.Run, s *spec.Spec) (string, error) {
-	return a.queueOf(ctx, s.Sink.Kind, run.Topic(a.Prefix, "queue"), run.Topic(a.Prefix, contract.TopicPages))
+	return a.queueOf(ctx, s.Sink.Kind, run.QueueGroup(a.Prefix), run.Topic(a.Prefix, contract.TopicPages))
 }
 
 func (a *Activities) queueOf(ctx context.Context, kind, group, topic string) (string, error) {

@@ -14,21 +14,31 @@ import (
 )
 
 func (a *app) deleteCmd() *cobra.Command {
-	var yes bool
-	cmd := named("delete", "Delete the topics and indexes of a crawl, all generations", func(cmd *cobra.Command, name string) error {
+	var o deletion
+	cmd := named("delete", "Delete what a crawl, or load/NAME, left in Kafka and its index", func(cmd *cobra.Command, name string) error {
+		if isLoad(name) {
+			return a.deleteLoad(cmd.Context(), name, o)
+		}
+		if o.keepIndex || o.file != "" {
+			return fail(exitUsage, "--keep-index and --file are for load/NAME; %s means a crawl", name)
+		}
 		return a.connected(cmd.Context(), func(t temporalServer, st store) error {
-			return a.delete(cmd.Context(), t, st, name, yes)
+			return a.delete(cmd.Context(), t, st, name, o.yes)
 		})
 	})
-	cmd.Long = "Delete everything that a crawl left in Kafka and in its sink. It asks for the\nname first. A delete that was interrupted can be repeated."
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Long = `Delete everything that a crawl, all generations of it, left in Kafka and in its
+sink. It asks for the name first. A delete that was interrupted can be repeated.
+
+load/NAME means a load: its errors topic, its positions and the index that its
+spec names go; the topics that it reads stay, and so do an alias, a data stream and
+indexes that documents name themselves.`
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&o.keepIndex, "keep-index", false, "of a load: leave its index as it is")
+	cmd.Flags().StringVarP(&o.file, "file", "f", "", "of a load that Temporal has forgotten: its spec")
 	return cmd
 }
 
 func (a *app) delete(ctx context.Context, t temporalServer, st store, name string, yes bool) error {
-	if isLoad(name) {
-		return fail(exitUsage, "%s: only crawls can be deleted; what remains of a load are its index and the topic that starter errors reads", name)
-	}
 	e, err := t.Describe(ctx, name)
 	if err != nil {
 		return err
@@ -41,10 +51,14 @@ func (a *app) delete(ctx context.Context, t temporalServer, st store, name strin
 		return err
 	}
 	if len(gens) == 0 {
-		return fail(exitNotFound, "there is no crawl %s; starter list shows those that exist", name)
+		return fail(exitNotFound, "there is no crawl %[1]s (a load would be load/%[1]s); starter list shows those that exist", name)
 	}
 	if !yes {
-		if err := a.confirmDelete(name, gens); err != nil {
+		var topics []string
+		for _, g := range gens {
+			topics = append(topics, g.Topics...)
+		}
+		if err := a.confirmDelete("crawl "+name+" with its index", name, topics); err != nil {
 			return err
 		}
 	}
@@ -57,12 +71,10 @@ func (a *app) delete(ctx context.Context, t temporalServer, st store, name strin
 }
 
 // confirmDelete shows what goes and wants the name typed.
-func (a *app) confirmDelete(name string, gens []generation) error {
-	fmt.Fprintf(a.err, "this deletes crawl %s with its index and these topics:\n", name)
-	for _, g := range gens {
-		for _, topic := range g.Topics {
-			fmt.Fprintln(a.err, "  "+topic)
-		}
+func (a *app) confirmDelete(what, name string, topics []string) error {
+	fmt.Fprintf(a.err, "this deletes %s and these topics:\n", what)
+	for _, topic := range topics {
+		fmt.Fprintln(a.err, "  "+topic)
 	}
 	fmt.Fprintf(a.err, "type %s to go on: ", name)
 	line, err := bufio.NewReader(io.LimitReader(a.in, 256)).ReadString('\n')

@@ -85,7 +85,7 @@ type listedError struct {
 	Offset    int64         `json:"offset"`
 	Target    string        `json:"target,omitempty"`
 	By        string        `json:"by,omitempty"` // of what an operator ordered
-	At        redrive.Place `json:"at"` // in the errors topic
+	At        redrive.Place `json:"at"`           // in the errors topic
 }
 
 func listedOf(e *redrive.Entry) listedError {

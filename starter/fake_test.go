@@ -50,6 +50,7 @@ type fakes struct {
 	deleted []string
 
 	sinkErr error
+	shared  bool // the index of a load is an alias
 	dropped []string
 	clock   time.Time
 
@@ -88,8 +89,8 @@ func (f *fakes) world() world {
 			}
 			return (*fakeStore)(f), nil
 		},
-		errors: func(context.Context) (errorTopics, error) { return &f.topics, nil },
-		sink:   func(string) (sink.Admin, error) { return (*fakeSink)(f), nil },
+		errors:   func(context.Context) (errorTopics, error) { return &f.topics, nil },
+		sink:     func(string) (sink.Admin, error) { return (*fakeSink)(f), nil },
 		operator: func() string { return "ann@here" },
 		now: func() time.Time {
 			f.mu.Lock()
@@ -300,6 +301,22 @@ func (s *fakeStore) Delete(_ context.Context, g generation) error {
 	return nil
 }
 
+func (s *fakeStore) LoadTopics(_ context.Context, name string) ([]string, error) {
+	topic := contract.LoadRun(name).Topic("trawl", contract.TopicErrors)
+	if s.topics.partitions[topic] == 0 {
+		return nil, nil
+	}
+	return []string{topic}, nil
+}
+
+func (s *fakeStore) DeleteLoad(_ context.Context, name string, topics []string) error {
+	for _, t := range topics {
+		delete(s.topics.partitions, t)
+	}
+	s.deleted = append(s.deleted, name)
+	return nil
+}
+
 func (s *fakeStore) Close() {}
 
 type fakeSink fakes
@@ -312,6 +329,16 @@ func (s *fakeSink) Count(context.Context, string) (int64, error) { return 0, nil
 func (s *fakeSink) Drop(_ context.Context, alias, index string) error {
 	s.dropped = append(s.dropped, alias+" "+index)
 	return s.sinkErr
+}
+
+func (s *fakeSink) PrepareTarget(context.Context, sink.Target) error { return nil }
+func (s *fakeSink) OpenTarget(context.Context, sink.Target) (sink.Sink, error) {
+	return nil, errors.New("not here")
+}
+
+func (s *fakeSink) DropTarget(_ context.Context, t sink.Target) (bool, error) {
+	s.dropped = append(s.dropped, t.Name)
+	return !s.shared, s.sinkErr
 }
 
 func (s *fakeSink) Search(_ context.Context, alias, query string, limit int) ([]sink.Hit, int64, error) {

@@ -14,6 +14,7 @@ import (
 
 	"trawl/internal/contract"
 	"trawl/internal/kafkalog"
+	"trawl/internal/sink"
 	"trawl/internal/spec"
 )
 
@@ -282,7 +283,7 @@ func TestLoadVerbs(t *testing.T) {
 		"load skip shop --topic orders --partition 2 --offset 7", "load seek shop --topic o --partition 1 --reason r",
 		"load set-rate shop", "load set-batch shop --bytes lots", "set-rate load/shop --delay 1s", "load to-errors shop --partition 1 --reason r",
 		"load seek shop --topic o --partition 1 --reason r --time soon",
-		"load seek shop --topic orders --partition 2 --offset 8 --reason r", "load set-batch shop", "delete load/shop --yes",
+		"load seek shop --topic orders --partition 2 --offset 8 --reason r", "load set-batch shop", "delete crawl/x/load --yes", "delete shop --keep-index",
 	} {
 		f := newFakes()
 		f.topics = sevenOrders()
@@ -322,6 +323,63 @@ func TestStatusOfALoad(t *testing.T) {
 	f.load.execs["load/shop"] = execution{State: stateCompleted, RunID: "r"}
 	f.load.ends = loadEnding{state: stateCompleted, summary: shopSummary(contract.Ledger{Offsets: 5, Loaded: 5})}
 	if got := f.run("status", "load/shop"); !strings.Contains(got.out, "load shop: completed in 7s") {
+		t.Error(got)
+	}
+}
+
+func TestDeleteOfALoad(t *testing.T) {
+	f := newFakes()
+	ctx := context.Background()
+	if got := f.run("delete", "load/shop", "--yes"); got.code != exitNotFound {
+		t.Error(got)
+	}
+	const topic = "trawl.load.shop.errors"
+	begin := func() {
+		f.topics.partitions = map[string]int{topic: 4, "orders": 1}
+		f.deleted, f.dropped, f.sinkErr, f.shared = nil, nil, nil, false
+	}
+	begin()
+	f.load.specs = map[string]json.RawMessage{"shop": encoded(t, small+"sink: {kind: elastic, index: goods}\n")}
+	refused := func(code int, want, stdin string, args ...string) {
+		t.Helper()
+		got := f.runCtx(ctx, stdin, append([]string{"delete", "load/shop"}, args...)...)
+		if got.code != code || !strings.Contains(got.err, want) || len(f.deleted) > 0 || f.topics.partitions[topic] == 0 {
+			t.Errorf("%v: %v", args, got)
+		}
+	}
+	refused(exitUsage, "its index goods (elastic) and these topics:\n  "+topic+"\n", "")
+	refused(exitUsage, "is not the name", "goods\n")
+	f.load.execs = map[string]execution{"load/shop": {State: stateRunning}}
+	refused(exitTaken, "starter cancel load/shop --wait", "", "--yes")
+	f.load.execs["load/shop"] = execution{State: stateCompleted}
+	if len(f.dropped) > 0 {
+		t.Errorf("dropped %v", f.dropped)
+	}
+	f.sinkErr = &sink.UnavailableError{Err: errors.New("connection refused")}
+	refused(exitUnreachable, "its positions and topics are kept", "", "--yes")
+	for _, tt := range []struct {
+		args    string
+		stdin   string
+		shared  bool
+		want    string
+		dropped int
+	}{
+		{"", "shop\n", false, "deleted with its index goods", 1},
+		{"--yes", "", true, "stays with what it holds", 1},
+		{"--yes --keep-index", "", false, "deleted", 0},
+	} {
+		begin()
+		f.shared = tt.shared
+		got := f.runCtx(ctx, tt.stdin, append([]string{"delete", "load/shop"}, strings.Fields(tt.args)...)...)
+		if got.code != exitOK || !strings.Contains(got.err, tt.want) || len(f.dropped) != tt.dropped ||
+			len(f.deleted) != 1 || f.topics.partitions[topic] != 0 || f.topics.partitions["orders"] != 1 {
+			t.Errorf("%+v: %v, dropped %v", tt, got, f.dropped)
+		}
+	}
+	begin()
+	f.load.specs = nil
+	refused(exitNotFound, "--keep-index", "", "--yes")
+	if got := f.run("delete", "load/shop", "--yes", "-f", loadFile(t, small)); got.code != exitOK || f.dropped[0] != "shop" {
 		t.Error(got)
 	}
 }

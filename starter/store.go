@@ -43,6 +43,10 @@ type store interface {
 	Facts(ctx context.Context, g generation, shard int, from int64, fn func(offset int64, key, value []byte) error) error
 	// Delete removes the topics.
 	Delete(ctx context.Context, g generation) error
+	// LoadTopics are the topics of a load's own, without those that it reads.
+	LoadTopics(ctx context.Context, name string) ([]string, error)
+	// DeleteLoad removes a load's positions and then the topics.
+	DeleteLoad(ctx context.Context, name string, topics []string) error
 	Close()
 }
 

@@ -107,4 +107,28 @@ func TestStoreOnBroker(t *testing.T) {
 	if err := st.Delete(ctx, g); err != nil {
 		t.Errorf("a second delete: %v", err)
 	}
+
+	load := contract.LoadRun("shop").Topic("trawl", contract.TopicErrors)
+	if err := log.EnsureTopics(ctx, []kafkalog.TopicSpec{{Name: load, Partitions: 1, Replication: 1}, {Name: "orders", Partitions: 1, Replication: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	group := contract.LoadRootGroup("trawl", "shop")
+	if err := log.Commit(ctx, group, "orders", 0, 7, "note"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} {
+		topics, err := st.LoadTopics(ctx, "shop")
+		if err != nil || len(topics) != want || want > 0 && topics[0] != load {
+			t.Errorf("topics of the load: %v %v", topics, err)
+		}
+		if err := st.DeleteLoad(ctx, "shop", topics); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+	}
+	if _, _, ok, err := log.Committed(ctx, group, "orders", 0); ok || err != nil {
+		t.Errorf("the load's position is still there: %v", err)
+	}
+	if _, _, err := log.Bounds(ctx, "orders", 0); err != nil {
+		t.Errorf("what it read is gone: %v", err)
+	}
 }

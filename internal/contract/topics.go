@@ -56,6 +56,13 @@ func ParseLoadTopic(prefix, topic string) (name, kind string, ok bool) {
 // <prefix>.load.<name>.errors.
 func LoadRun(name string) Run { return Run{Crawl: loads, Generation: name} }
 
+// LoadRootGroup is the consumer group in which the loaders of a load copy their
+// positions.
+func LoadRootGroup(prefix, name string) string { return prefix + "." + loads + "." + name }
+
+// QueueGroup is the consumer group that keeps the task queue of a SQLite index.
+func (r Run) QueueGroup(prefix string) string { return r.Topic(prefix, "queue") }
+
 const loads = "load"
 
 // Key names a shard of a generation in caches.

@@ -182,6 +182,23 @@ func (l *Log) Commit(ctx context.Context, group, topic string, partition int, of
 	})
 }
 
+// DeleteGroup forgets what was stored under a group that has no members; one
+// that is not there is no error.
+func (l *Log) DeleteGroup(ctx context.Context, group string) error {
+	return l.patiently(ctx, func() error {
+		return l.run(ctx, "delete group", group, -1, func(ctx context.Context) error {
+			res, err := l.client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
+			if err != nil {
+				return err
+			}
+			if err := res.Errors[group]; err != nil && !errors.Is(err, kafka.GroupIdNotFound) {
+				return err
+			}
+			return nil
+		})
+	})
+}
+
 // Committed gives what Commit stored last; ok is false when there is nothing,
 // which does not say that the topic exists.
 func (l *Log) Committed(ctx context.Context, group, topic string, partition int) (offset int64, note string, ok bool, err error) {

@@ -48,4 +48,9 @@ type Targets interface {
 	// none. The writer takes ops for other indexes, too (Op.Index), which the
 	// server makes when they are first written to.
 	OpenTarget(ctx context.Context, t Target) (Sink, error)
+	// DropTarget removes the index of the name, with the template that the target
+	// has. An alias and a data stream stay, as do indexes that documents named
+	// themselves: they may hold what is others'; dropped is false then.
+	// Idempotent.
+	DropTarget(ctx context.Context, t Target) (dropped bool, err error)
 }

@@ -712,6 +712,14 @@ func (s *suite) commit(t *testing.T) {
 	if _, _, ok, err := s.log.Committed(ctx(t), group, topic, 0); ok || err != nil {
 		t.Errorf("the other partition: %v, %v", ok, err)
 	}
+	defer func() {
+		for range 2 { // the second time there is none
+			must(t, s.log.DeleteGroup(ctx(t), group))
+		}
+		if _, _, ok, err := s.log.Committed(ctx(t), group, topic, 1); ok || err != nil {
+			t.Errorf("a deleted group: %v %v", ok, err)
+		}
+	}()
 	err := s.log.Commit(ctx(t), group, topic, 1, 8, note+"n")
 	wantKind(t, err, kafkalog.KindTooLarge)
 	wantText(t, err, "4097", "4096")

@@ -232,3 +232,21 @@ func (a *Admin) writer(t sink.Target) *writer {
 	}
 	return w
 }
+
+// DropTarget removes an index; see sink.Targets.
+func (a *Admin) DropTarget(ctx context.Context, t sink.Target) (bool, error) {
+	if err := t.Check(); err != nil {
+		return false, &sink.TargetError{Name: t.Name, Reason: err.Error()}
+	}
+	is, err := a.kindOf(ctx, t.Name)
+	if _, alias := errors.AsType[*sink.TargetError](err); alias {
+		return false, nil // one without a write index
+	}
+	if err != nil {
+		return false, fmt.Errorf("drop target %q: %w", t.Name, err)
+	}
+	if is == anAlias || is == aStream {
+		return false, nil
+	}
+	return true, a.Drop(ctx, t.Name, t.Name)
+}

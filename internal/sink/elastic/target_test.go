@@ -112,6 +112,15 @@ func (n *node) holds(index string, want map[string]int64) {
 	}
 }
 
+func (n *node) drop(t sink.Target, want bool) {
+	n.Helper()
+	for range 2 { // it is idempotent
+		if dropped, err := n.admin.DropTarget(n.Context(), t); err != nil || dropped != want {
+			n.Errorf("drop %+v: %v %v, want %v", t, dropped, err, want)
+		}
+	}
+}
+
 func doc(id string, version int64) sink.Op {
 	return sink.Op{ID: id, Version: version, Doc: []byte(`{"@timestamp":"2026-01-02T03:04:05Z","title":"t"}`)}
 }
@@ -200,6 +209,35 @@ var targetCases = map[string]func(n *node){
 		}
 		n.must("DELETE", "/_ingest/pipeline/"+n.name, "")
 		n.write(s, doc("b", 5), sink.Rejected)
+	},
+	"drop of an index": func(n *node) {
+		t := sink.Target{Name: n.name, Template: json.RawMessage(`{"template":{"settings":{"index":{"number_of_replicas":0}}}}`)}
+		op := doc("a", 5)
+		op.Index = n.name + "-elsewhere"
+		n.write(n.open(t), op, sink.Loaded)
+		n.drop(t, true)
+		if _, err := n.admin.OpenTarget(n.Context(), t); !errors.Is(err, sink.ErrNoIndex) {
+			n.Errorf("it is still there: %v", err)
+		}
+		if code, _ := n.ask("GET", "/_index_template/trawl-"+n.name, ""); code != 404 {
+			n.Errorf("the template is still there: %d", code)
+		}
+		n.holds(op.Index, map[string]int64{"a": 5})
+	},
+	"drop of what others share": func(n *node) {
+		n.must("PUT", "/"+n.name+"-1", "")
+		n.must("POST", "/_aliases", `{"actions":[{"add":{"index":"`+n.name+`-1","alias":"`+n.name+`"}}]}`)
+		n.write(n.open(sink.Target{Name: n.name}), doc("a", 5), sink.Loaded)
+		n.drop(sink.Target{Name: n.name}, false)
+		n.must("PUT", "/"+n.name+"-2", "")
+		n.must("POST", "/_aliases", `{"actions":[{"add":{"index":"`+n.name+`-2","alias":"`+n.name+`"}}]}`)
+		n.drop(sink.Target{Name: n.name}, false)
+		n.holds(n.name+"-1", map[string]int64{"a": 5})
+	},
+	"drop of a data stream": func(n *node) {
+		n.write(n.open(sink.Target{Name: n.name, DataStream: true}), doc("a", 5), sink.Loaded)
+		n.drop(sink.Target{Name: n.name, DataStream: true}, false)
+		n.write(n.open(sink.Target{Name: n.name, DataStream: true}), doc("a", 5), sink.Superseded)
 	},
 	"not there": func(n *node) {
 		if _, err := n.admin.OpenTarget(n.Context(), sink.Target{Name: n.name}); !errors.Is(err, sink.ErrNoIndex) {

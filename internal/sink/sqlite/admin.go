@@ -201,6 +201,11 @@ func (a *Admin) Drop(_ context.Context, alias, index string) error {
 	return nil
 }
 
+// DropTarget removes the index of a load; see sink.Targets.
+func (a *Admin) DropTarget(ctx context.Context, t sink.Target) (bool, error) {
+	return true, a.Drop(ctx, t.Name, t.Name)
+}
+
 // pointAlias replaces the alias file atomically.
 func (a *Admin) pointAlias(alias, index string) (err error) {
 	tmp, err := os.CreateTemp(a.dir, "."+alias+".*.tmp")

@@ -162,7 +162,11 @@ func (s *Server) template(w http.ResponseWriter, r *http.Request, name string, b
 		}
 		s.templates[name] = t
 	case http.MethodGet:
-		t := s.templates[name]
+		t, ok := s.templates[name]
+		if !ok {
+			fail(w, 404, "resource_not_found_exception", name)
+			return
+		}
 		answer(w, 200, map[string]any{"index_templates": []any{map[string]any{"name": name, "index_template": t}}})
 		return
 	case http.MethodDelete:

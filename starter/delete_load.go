@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"trawl/internal/contract"
+	"trawl/internal/sink"
+	"trawl/internal/spec"
+	"trawl/workflows"
+)
+
+// deletion says how much goes, and who was asked.
+type deletion struct {
+	yes       bool
+	keepIndex bool   // of a load
+	file      string // spec of a load that Temporal has forgotten
+}
+
+// deleteLoad removes what a load left: its index, its positions and its errors
+// topic, in this order, so that an interrupted delete can be repeated. The topics
+// that it read are not its own.
+func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
+	name, ok := workflows.LoadRootName(id)
+	if !ok {
+		return fail(exitUsage, "%s is no load: write load/NAME, or delete the crawl", id)
+	}
+	t, err := a.world.loads(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	st, err := a.world.store(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	e, err := t.DescribeLoad(ctx, id)
+	if err != nil {
+		return err
+	}
+	if e.State == stateRunning {
+		return fail(exitTaken, "%[1]s is running: cancel it first (starter cancel %[1]s --wait)", id)
+	}
+	topics, err := st.LoadTopics(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(topics) == 0 {
+		return fail(exitNotFound, "there is no %s, or it was deleted; starter list shows what exists", id)
+	}
+	s, err := a.specToDelete(ctx, t, name, o)
+	if err != nil {
+		return err
+	}
+	with := "its positions, but not its index,"
+	if s != nil {
+		with = fmt.Sprintf("its positions, its index %s (%s)", s.Sink.Index, s.Sink.Kind)
+	}
+	if !o.yes {
+		if err := a.confirmDelete(fmt.Sprintf("%s with %s", id, with), name, topics); err != nil {
+			return err
+		}
+	}
+	done := "deleted"
+	if s != nil {
+		if done, err = a.dropTarget(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := st.DeleteLoad(ctx, name, topics); err != nil {
+		return err
+	}
+	return a.confirm(id, done)
+}
+
+// specToDelete says where the index is; nil if that stays.
+func (a *app) specToDelete(ctx context.Context, t loadServer, name string, o deletion) (*spec.LoadSpec, error) {
+	switch {
+	case o.keepIndex:
+		return nil, nil
+	case o.file != "":
+		raw, err := a.loadFile(o.file, name)
+		if err != nil {
+			return nil, err
+		}
+		return spec.DecodeLoad(raw)
+	}
+	raw, err := t.LoadSpec(ctx, name)
+	if err != nil {
+		return nil, fail(exitCode(err, true), "%w; or --keep-index leaves its index as it is", err)
+	}
+	return spec.DecodeLoad(raw)
+}
+
+// dropTarget removes the index of a load and tells what was done.
+func (a *app) dropTarget(ctx context.Context, s *spec.LoadSpec) (string, error) {
+	admin, err := a.world.sink(s.Sink.Kind)
+	if err != nil {
+		return "", err
+	}
+	targets, ok := admin.(sink.Targets)
+	if !ok {
+		return "", fail(exitUsage, "a sink of kind %s has no index that can be deleted: --keep-index leaves it as it is", s.Sink.Kind)
+	}
+	dropped, err := targets.DropTarget(ctx, sink.Target{Name: s.Sink.Index, DataStream: s.Sink.DataStream, Template: s.Sink.Template})
+	if err != nil {
+		err = a.sinkError(spec.Sink{Kind: s.Sink.Kind, Index: s.Sink.Index}, "load "+s.Name, err)
+		var ee *exitError
+		code := exitFailed
+		if errors.As(err, &ee) {
+			code = ee.code
+		}
+		return "", fail(code, "its positions and topics are kept: %w; --keep-index leaves the index as it is", err)
+	}
+	if !dropped {
+		return fmt.Sprintf("deleted, but %s, an alias or data stream, stays with what it holds", s.Sink.Index), nil
+	}
+	return "deleted with its index " + s.Sink.Index, nil
+}
+
+func (s *kafkaStore) LoadTopics(ctx context.Context, name string) ([]string, error) {
+	errors := contract.LoadRun(name).Topic(s.prefix, contract.TopicErrors)
+	topics, err := s.log.Topics(ctx, errors)
+	if err != nil || topics[errors] == 0 {
+		return nil, s.translate(ctx, "list topics", err)
+	}
+	return []string{errors}, nil
+}
+
+func (s *kafkaStore) DeleteLoad(ctx context.Context, name string, topics []string) error {
+	for _, group := range []string{contract.LoadRootGroup(s.prefix, name), contract.LoadRun(name).QueueGroup(s.prefix)} {
+		if err := s.log.DeleteGroup(ctx, group); err != nil {
+			return s.translate(ctx, "delete the positions of load "+name, err)
+		}
+	}
+	return s.translate(ctx, "delete topics of load "+name, s.log.DeleteTopics(ctx, topics...))
+}
