@@ -27,6 +27,9 @@ func ParseLoad(file string, data []byte) (*LoadSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ofOther(file, root, seedsKey, loadKey, "crawl"); err != nil {
+		return nil, err
+	}
 	p := &loadParser{file: file, from: s.from}
 	if root != nil {
 		p.walk("", root, reflect.ValueOf(s).Elem())

@@ -338,3 +338,21 @@ func TestLoadExamples(t *testing.T) {
 		t.Errorf("%v %+v", err, s)
 	}
 }
+
+// TestFileOfTheOtherCommand: one hint, and not a list of unknown keys.
+func TestFileOfTheOtherCommand(t *testing.T) {
+	const crawl, load = "# mine\nseeds: {urls: [https://a.example/]}\nlimits: {pages: 7}\n", "name: x\nsources: [{topic: a}]\nread: committed\n"
+	_, err := ParseLoad("c.yaml", []byte(crawl))
+	if want := "c.yaml:2: seeds: is a key of a crawl; for the file of a crawl type: starter crawl -f c.yaml"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	_, err = Parse("l.yaml", []byte(load))
+	if want := "l.yaml:2: sources: is a key of a load; for the file of a load type: starter load -f l.yaml"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	for _, both := range []string{"seeds: {}\nsources: []\n", "sources: []\nseeds: {}\n"} {
+		if _, err := Parse("b.yaml", []byte(both)); err == nil || !strings.Contains(err.Error(), "is no key of a spec") {
+			t.Errorf("both: %v", err)
+		}
+	}
+}

@@ -38,6 +38,9 @@ func Parse(file string, data []byte) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ofOther(file, root, loadKey, seedsKey, "load"); err != nil {
+		return nil, err
+	}
 	p := &parser{file: file, spec: s}
 	if root != nil {
 		p.mapping("", root)
@@ -69,6 +72,36 @@ func document(file string, data []byte) (*yaml.Node, error) {
 		return n, nil
 	}
 	return nil, nil
+}
+
+// What only the specs of one kind have.
+const (
+	seedsKey = "seeds"   // of a crawl
+	loadKey  = "sources" // of a load
+)
+
+// ofOther refuses the file of the other command: it has that one's key and not
+// its own.
+func ofOther(file string, root *yaml.Node, others, own, command string) error {
+	if root == nil || root.Kind != yaml.MappingNode {
+		return nil
+	}
+	line := 0
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		switch n := root.Content[i]; n.Value {
+		case own:
+			return nil
+		case others:
+			line = n.Line
+		}
+	}
+	if line == 0 {
+		return nil
+	}
+	return Problems{{
+		File: file, Line: line, Key: others, What: "is a key of a " + command,
+		Remedy: fmt.Sprintf("for the file of a %[1]s type: starter %[1]s -f %[2]s", command, file),
+	}}
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
