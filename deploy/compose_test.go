@@ -108,18 +108,24 @@ func TestComposeWorkerCanBeScaledAndDrained(t *testing.T) {
 
 // TestComposeVariables holds the file to the table that the programs read.
 func TestComposeVariables(t *testing.T) {
-	known := map[string]bool{}
+	known := map[string]settings.Variable{}
 	for _, v := range settings.Table() {
-		known[v.Name] = true
+		known[v.Name] = v
 	}
 	for _, name := range []string{"worker", "starter"} {
 		env := load(t, nil).Services[name].Environment
 		for key, value := range env {
-			if !known[key] {
+			v, ok := known[key]
+			if !ok {
 				t.Errorf("%s is given %s, which it does not read", name, key)
 			}
-			if value == nil || *value == "" {
-				t.Errorf("%s is given %s without a value", name, key)
+			if value == nil || *value == "" && v.Default != "" {
+				t.Errorf("%s is given %s without a value, but its default is %q", name, key, v.Default)
+			}
+		}
+		for _, v := range known {
+			if _, given := env[v.Name]; !given && !v.Temporal && v.Name != settings.HTTPAddr {
+				t.Errorf("%s is not given %s: .env cannot set it", name, v.Name)
 			}
 		}
 		s, err := settings.Load(func(key string) string {
@@ -176,6 +182,34 @@ func TestEnvExample(t *testing.T) {
 	}
 	if url := load(t, map[string]string{"TRAWL_ELASTIC_URL": "http://elasticsearch:9200"}).Services["worker"].Environment[settings.ElasticURL]; url == nil || *url != "http://elasticsearch:9200" {
 		t.Errorf("TRAWL_ELASTIC_URL of .env does not reach the worker: %v", url)
+	}
+}
+
+// TestComposeWithServersElsewhere: TLS, a login and files of secrets reach the
+// programs as .env states them.
+func TestComposeWithServersElsewhere(t *testing.T) {
+	const ca = "/secrets/ca.pem"
+	p := load(t, map[string]string{
+		"TRAWL_KAFKA_BROKERS": "b1:9093,b2:9093", "TRAWL_KAFKA_TLS": "true", "TRAWL_KAFKA_TLS_CA_FILE": ca, "TRAWL_REPLICATION": "3",
+		"TRAWL_KAFKA_SASL": "scram-sha-512", "TRAWL_KAFKA_USERNAME": "u", "TRAWL_KAFKA_PASSWORD_FILE": "/secrets/kafka",
+		"TRAWL_ELASTIC_URL": "https://s:9200", "TRAWL_ELASTIC_API_KEY": "a2V5", "SECRETS_DIR": "/etc/trawl",
+	})
+	for _, name := range []string{"worker", "starter"} {
+		s := p.Services[name]
+		for key, want := range map[string]string{
+			"TRAWL_KAFKA_BROKERS": "b1:9093,b2:9093", "TRAWL_KAFKA_TLS": "true", "TRAWL_KAFKA_TLS_CA_FILE": ca, "TRAWL_REPLICATION": "3",
+			"TRAWL_KAFKA_SASL": "scram-sha-512", "TRAWL_KAFKA_USERNAME": "u", "TRAWL_KAFKA_PASSWORD": "", "TRAWL_KAFKA_PASSWORD_FILE": "/secrets/kafka",
+			"TRAWL_ELASTIC_URL": "https://s:9200", "TRAWL_ELASTIC_API_KEY": "a2V5",
+		} {
+			if got := s.Environment[key]; got == nil || *got != want {
+				t.Errorf("%s is given %s=%v, want %q", name, key, got, want)
+			}
+		}
+		if !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
+			return v.Source == "/etc/trawl" && v.Target == "/secrets" && v.ReadOnly
+		}) {
+			t.Errorf("%s does not see the secrets: %+v", name, s.Volumes)
+		}
 	}
 }
 
