@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"trawl/internal/contract"
+	"trawl/workflows"
 )
 
 // maxLoaders bounds how many partitions a status prints.
@@ -13,18 +14,47 @@ const maxLoaders = 100
 
 // loadLine is the state of loaders in one line.
 func loadLine(id string, st contract.LoadsStatus, now time.Time) string {
-	state := st.Phase
-	if st.Paused {
-		state = "paused"
-	}
 	words := []string{
-		state, fmt.Sprintf("%s loaded (%.1f/s)", thousands(st.Ledger.Loaded), st.Rate), thousands(st.Lag) + " to go",
+		loadState(st), fmt.Sprintf("%s loaded (%.1f/s)", thousands(st.Ledger.Loaded), st.Rate), thousands(st.Lag) + " to go",
 		thousands(st.Ledger.Errors) + " failed",
 	}
 	if !st.Started.IsZero() {
 		words = append(words, lapse(max(now.Sub(st.Started), 0).Truncate(time.Second)))
 	}
 	return id + ": " + strings.Join(words, ", ")
+}
+
+// loadState says what loaders do, by those that are not done: one that loads is
+// enough.
+func loadState(st contract.LoadsStatus) string {
+	if st.Paused {
+		return "paused"
+	}
+	if st.Phase != workflows.LoadsRunning && st.Phase != workflows.LoadsDraining {
+		if len(st.Trouble) > 0 && st.Phase == workflows.LoadsStarting {
+			return "waiting" // for topics
+		}
+		return st.Phase
+	}
+	open, troubled, idle := 0, 0, 0
+	for _, p := range st.Partitions {
+		switch {
+		case p.Closed:
+			continue
+		case p.Retry.Attempts > 0:
+			troubled++
+		case p.Position >= 0 && p.End >= 0 && p.Position >= p.End:
+			idle++
+		}
+		open++
+	}
+	switch {
+	case open == 0 || troubled+idle < open:
+		return st.Phase
+	case troubled > 0:
+		return "waiting"
+	}
+	return "waiting for records"
 }
 
 // loadText is the long form.

@@ -383,3 +383,49 @@ func TestDeleteOfALoad(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestHeadLineSaysWhetherAnythingIsLoaded.
+func TestHeadLineSaysWhetherAnythingIsLoaded(t *testing.T) {
+	part := func(position, end int64, class int) contract.LoadReport {
+		p := contract.LoadReport{Topic: "orders", Position: position, End: end}
+		if class >= 0 {
+			p.Retry = contract.RetryState{Class: class, Attempts: 3}
+		}
+		return p
+	}
+	done := contract.LoadReport{Topic: "orders", Position: 4, End: 9, Closed: true}
+	type parts = []contract.LoadReport
+	for name, tt := range map[string]struct {
+		st   contract.LoadsStatus
+		want string
+	}{
+		"loads":                {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(5, 9, -1), part(9, 9, -1), part(3, 9, 10)}}, "loading"},
+		"begins":               {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(-1, -1, -1)}}, "loading"},
+		"paused":               {contract.LoadsStatus{Phase: "loading", Paused: true, Partitions: parts{part(5, 9, -1)}}, "paused"},
+		"the sink is away":     {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(5, 9, 10), part(9, 9, -1), done}}, "waiting"},
+		"an empty topic":       {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(0, 0, -1), done}}, "waiting for records"},
+		"a draining sink":      {contract.LoadsStatus{Phase: "draining", Partitions: parts{part(5, 9, 10)}}, "waiting"},
+		"drains":               {contract.LoadsStatus{Phase: "draining", Partitions: parts{part(5, 9, -1)}}, "draining"},
+		"no topic":             {contract.LoadsStatus{Phase: "starting", Trouble: []string{"topic orders is not there"}}, "waiting"},
+		"nothing known yet":    {contract.LoadsStatus{Phase: "starting"}, "starting"},
+		"done":                 {contract.LoadsStatus{Phase: "done", Partitions: parts{done}}, "done"},
+		"stops, in no hurry":   {contract.LoadsStatus{Phase: "stopping", Partitions: parts{part(5, 9, 10)}}, "stopping"},
+		"closed, more to come": {contract.LoadsStatus{Phase: "loading", Partitions: parts{done}}, "loading"},
+	} {
+		if got := loadLine("load/shop", tt.st, epoch); !strings.HasPrefix(got, "load/shop: "+tt.want+", ") {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// TestPagesOfTheStatusLineAreNoFewerThanLoaded: their counters have other ages.
+func TestPagesOfTheStatusLineAreNoFewerThanLoaded(t *testing.T) {
+	st := contract.CrawlStatus{Phase: "crawl", Totals: contract.Totals{Fetched: 11}, Ledger: contract.Ledger{Offsets: 36, Loaded: 33, NoDocument: 2, Compacted: 1}}
+	if got := statusLine("demo", st, epoch); !strings.Contains(got, "35 pages") || !strings.Contains(got, "33 loaded") {
+		t.Error(got)
+	}
+	st.Totals.Fetched = 40
+	if got := statusLine("demo", st, epoch); !strings.Contains(got, "40 pages") {
+		t.Error(got)
+	}
+}

@@ -183,6 +183,13 @@ func summaryCode(s contract.Summary) int {
 	return exitOK
 }
 
+// pagesSeen is how many pages were fetched for all that is known: shards tell
+// their totals less often than loaders, which have seen the pages before.
+func pagesSeen(st contract.CrawlStatus) int64 {
+	l := st.Ledger
+	return max(st.Totals.Fetched, l.Offsets-l.Compacted-l.Lost)
+}
+
 // statusLine is the state of a crawl under way in one line.
 func statusLine(name string, st contract.CrawlStatus, now time.Time) string {
 	t := st.Totals
@@ -190,7 +197,7 @@ func statusLine(name string, st contract.CrawlStatus, now time.Time) string {
 	if st.Paused {
 		state = "paused"
 	}
-	words := []string{fmt.Sprintf("%s pages (%.1f/s)", thousands(t.Fetched), st.Rate), thousands(t.Pending) + " pending"}
+	words := []string{fmt.Sprintf("%s pages (%.1f/s)", thousands(pagesSeen(st)), st.Rate), thousands(t.Pending) + " pending"}
 	if state != "" {
 		words = slices.Insert(words, 0, state)
 	}
