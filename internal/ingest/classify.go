@@ -108,7 +108,10 @@ func classOfKind(k kafkalog.Kind) (Class, string) {
 }
 
 func classOfSink(err error) (c Class, why string, ok bool) {
-	if _, ok := errors.AsType[*itemError](err); ok {
+	if e, ok := errors.AsType[*itemError](err); ok {
+		if e.result.Type == sink.TypeInvalid {
+			return InvalidEvent, "our check of the document refused it, it was not sent", true
+		}
 		return ItemsFailed, "the sink refused this document", true
 	}
 	if e, ok := errors.AsType[*sink.RequestError](err); ok {

@@ -68,6 +68,7 @@ func TestClassify(t *testing.T) {
 		{Load, &aloneError{&sink.RequestError{Status: 413}}, MessageTooBig},
 		{Load, &aloneError{&sink.RequestError{Status: 400}}, SinkRefused},
 		{Load, &itemError{sink.Result{Status: 400}}, ItemsFailed},
+		{Load, &itemError{sink.Result{Status: 400, Type: sink.TypeInvalid}}, InvalidEvent},
 	} {
 		got, why := Classify(c.state, c.err)
 		if got != c.want || why == "" {

@@ -28,9 +28,6 @@ func (s *slice) load() {
 		return
 	}
 	b.todo = b.todo[1:]
-	if s.retry.State == Load.String() {
-		s.calm() // it moves again
-	}
 	s.take(p, results)
 	if len(b.todo) == 0 {
 		s.loaded()
@@ -74,6 +71,7 @@ func (b *batch) pick(p part) []sink.Op {
 func (s *slice) take(p part, results []sink.Result) {
 	var busy, waiting []int
 	var last sink.Result
+	settled := s.batch.settled
 	for i, r := range results {
 		switch {
 		case r.Outcome == sink.Busy && blocked(r):
@@ -84,6 +82,9 @@ func (s *slice) take(p part, results []sink.Result) {
 			s.batch.settle(p.ops[i], r, p.resends+1)
 			s.batch.settled++
 		}
+	}
+	if s.batch.settled > settled && s.retry.State == Load.String() {
+		s.calm() // it moves again
 	}
 	if len(waiting) > 0 { // sent alone it is stuck, and waits as such
 		s.batch.todo = append(s.batch.todo, part{waiting, p.resends})
@@ -99,7 +100,6 @@ func (s *slice) resend(items, attempts int, r sink.Result) {
 	err := &itemError{r}
 	class, _ := Classify(Load, err)
 	s.note(class, fmt.Sprintf("%d documents wait to be sent again: %s", items, err))
-	s.retry.Attempts = attempts
 	s.tell()
 	sleep(s.work, backoff(attempts, 0))
 }

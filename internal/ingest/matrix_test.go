@@ -101,6 +101,7 @@ var faults = map[pair]fault{
 	{ingest.Load, ingest.Network}:         {sink: applied}, // the acknowledgement is lost
 	{ingest.Load, ingest.SinkUnavailable}: {sink: applied, refuse: sinkPort},
 	{ingest.Load, ingest.SinkFailed}:      {sink: says(503, "text/html", "<html>no backend</html>")},
+	{ingest.Load, ingest.InvalidEvent}:    {poison: "v"},
 	{ingest.Load, ingest.ItemsFailed}:     {poison: "i"},
 	{ingest.Load, ingest.SinkRefused}:     {sink: refusal(403, "cluster_block_exception")},
 

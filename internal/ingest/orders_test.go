@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"trawl/internal/contract"
@@ -298,4 +299,54 @@ func TestTopicMadeAgainIsReadFromItsStart(t *testing.T) {
 	if r := slice1(t, m, in); r.Start != 40 || r.Position != 50 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// surly is a sink that is always busy with one document, and refuses every
+// request with another one in it.
+type surly struct{ poison }
+
+func (s surly) Write(ctx context.Context, ops []sink.Op) ([]sink.Result, error) {
+	results, err := s.poison.Write(ctx, ops)
+	for i := range results {
+		if ops[i].ID == "id-2" {
+			results[i] = sink.Result{Outcome: sink.Busy, Status: 429, Type: "es_rejected"}
+		}
+	}
+	return results, err
+}
+
+// TestAttemptsGoOnWhileNothingIsSettled: while one document waits for an operator
+// and another one is sent again and again, nothing moves: that is one trouble,
+// until the busy one has its end.
+func TestAttemptsGoOnWhileNothingIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := docs(4)
+		var attempts []int
+		m, err := New(Config{Topic: "t", Partition: 3, Progress: func(p Progress) {
+			if p.State == Load.String() && len(w.written) >= 3 && p.Attempts > 0 { // 2 is written, as the sink counts
+				attempts = append(attempts, p.Attempts)
+			}
+		}}, w, transform, surly{poison{w, "id-1"}}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := input(0)
+		in.Until, in.TimeBox = 4, 10*time.Minute
+		r := slice1(t, m, in)
+		if r.Position != 0 || !r.Retry.Alone || r.Retry.Offset != 1 {
+			t.Fatalf("%+v", r)
+		}
+		falls, most := 0, 0
+		for i := 1; i < len(attempts); i++ {
+			if falls == 0 {
+				most = max(most, attempts[i-1])
+			}
+			if attempts[i] < attempts[i-1] {
+				falls++
+			}
+		}
+		if falls != 1 || most < 9 {
+			t.Errorf("attempts fell %d times, the most before are %d: %v", falls, most, attempts)
+		}
+	})
 }

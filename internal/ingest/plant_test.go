@@ -301,6 +301,8 @@ func transform(r *kafkalog.Record) (sink.Op, bool, error) {
 		op.ID = ""
 	case 'p':
 		panic("as the record says")
+	case 'v':
+		op.Doc = []byte("no JSON")
 	case 'l':
 		op.Doc = fmt.Appendf(nil, `{"s":%q}`, v)
 	}

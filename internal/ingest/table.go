@@ -163,7 +163,7 @@ var table = [states][events]Step{
 		Event(OffsetNotFound):    {Impossible, Configure, whyKafka},
 		Event(Network):           {Narrow, Load, "the write may have happened; doing it again changes nothing"},
 		Event(InvalidFormat):     {Impossible, Configure, whyDecoded},
-		Event(InvalidEvent):      {Impossible, Configure, whyDecoded},
+		Event(InvalidEvent):      {Isolate, Errors, "the last check before documents are sent: by itself a server would refuse all of them"},
 		Event(TransformFailed):   {Impossible, Configure, whyDecoded},
 		Event(SinkUnavailable):   {Retry, Load, whyComeBack},
 		Event(SinkFailed):        {Narrow, Load, "comes back; one that lasts may be a gateway that a large request is too slow for"},

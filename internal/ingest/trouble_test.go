@@ -392,11 +392,11 @@ func TestBadDocuments(t *testing.T) {
 		must(t, p.feed.SetConfig(t.Context(), srcTopic, "max.message.bytes", "33554432"))
 		for value, class := range map[string]ingest.Class{
 			`{"s":"` + strings.Repeat("x", 30_000_000) + `"}`:                         ingest.MessageTooBig,
-			"{\"s\":\"\xff\xfe\"}":                                                    ingest.ItemsFailed,
-			`{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`: ingest.ItemsFailed,
+			"{\"s\":\"\xff\xfe\"}":                                                    ingest.InvalidEvent,
+			`{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`: ingest.InvalidEvent,
 			`{"status":"a mapping conflict"}`:                                         ingest.ItemsFailed,
-			"not JSON":                                                                ingest.ItemsFailed,
-			"{}\n{\"delete\":{\"_id\":\"x\"}}":                                        ingest.ItemsFailed,
+			"not JSON":                                                                ingest.InvalidEvent,
+			"{}\n{\"delete\":{\"_id\":\"x\"}}":                                        ingest.InvalidEvent,
 			"":                                                                        ingest.InvalidEvent,
 		} {
 			p.put(`{"good":1}`, 0, false)

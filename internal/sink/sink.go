@@ -25,9 +25,13 @@ type Op struct {
 type Result struct {
 	Outcome Outcome
 	Status  int    // of the item, if the sink has such
-	Type    string // error type
+	Type    string // error type; TypeInvalid if the document was not sent
 	Reason  string // at most 4 KiB
 }
+
+// TypeInvalid is the type of a document that our own check refused before it was
+// sent.
+const TypeInvalid = "invalid_document"
 
 // Outcome of one Op.
 type Outcome int

@@ -89,12 +89,13 @@ var faults = map[pair]fault{
 	{ingest.Errors, ingest.Network}: {kafka: always(logtest.HangUp(kmsg.Produce)), short: true},
 }
 
-// hermeticOnly are pairs that no input or server can make a program meet.
+// hermeticOnly are pairs that no input or server can make this program meet.
 var hermeticOnly = map[pair]string{
 	{ingest.Transform, ingest.Uncategorised}:     "no transform of ours states it",
 	{ingest.Transform, ingest.TopicNotFound}:     "of a redrive",
 	{ingest.Transform, ingest.PartitionNotFound}: "of a redrive",
 	{ingest.Transform, ingest.OffsetNotFound}:    "of a redrive",
+	{ingest.Load, ingest.InvalidEvent}:           "of SQLite: a record names another index",
 }
 
 func answer(status int, contentType, body string) http.HandlerFunc {

@@ -81,7 +81,7 @@ func (w *writer) encode(b *body, ops []sink.Op, results []sink.Result) (sent []i
 		line, err := w.line(&ops[i])
 		if err != nil {
 			results[i] = sink.Result{
-				Outcome: sink.Rejected, Status: http.StatusBadRequest, Type: "invalid_document", Reason: sink.CutReason(err.Error()),
+				Outcome: sink.Rejected, Status: http.StatusBadRequest, Type: sink.TypeInvalid, Reason: sink.CutReason(err.Error()),
 			}
 			continue
 		}

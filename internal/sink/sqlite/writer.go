@@ -103,7 +103,7 @@ func (w *writer) Write(ctx context.Context, ops []sink.Op) ([]sink.Result, error
 	results := make([]sink.Result, len(ops))
 	for i := range ops {
 		if err := checkDoc(x.name, ops[i]); err != nil {
-			results[i] = reject("invalid_document", err)
+			results[i] = reject(sink.TypeInvalid, err)
 		}
 	}
 	select {
