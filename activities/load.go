@@ -52,6 +52,17 @@ func (s *openSink) closeIfUnused() {
 	}
 }
 
+// retire lets the next one who asks open the sink of a key anew.
+func (c *sinkCache) retire(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.m[key]; s != nil {
+		delete(c.m, key)
+		s.stale = true
+		s.closeIfUnused()
+	}
+}
+
 func (c *sinkCache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

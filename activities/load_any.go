@@ -97,10 +97,15 @@ func transformLimit(s *spec.LoadSource) time.Duration {
 	return 0
 }
 
-// openTarget opens where a load's documents go, making it if it is not there.
-func (a *Activities) openTarget(ctx context.Context, s *spec.LoadSpec) (*openSink, error) {
+// openTarget opens where a load's documents go, making it if it is not there. A
+// loader that begins asks for a fresh one: the target may have been deleted since
+// an earlier run.
+func (a *Activities) openTarget(ctx context.Context, s *spec.LoadSpec, fresh bool) (*openSink, error) {
 	t := sink.Target{Name: s.Sink.Index, DataStream: s.Sink.DataStream, Pipeline: s.Sink.Pipeline, Template: s.Sink.Template}
 	key := fmt.Sprintf("%s/load/%s/%v/%s/%x", s.Sink.Kind, t.Name, t.DataStream, t.Pipeline, xxhash.Sum64(t.Template))
+	if fresh {
+		a.sinks.retire(key)
+	}
 	return a.share(ctx, key, func(ctx context.Context) (sink.Sink, error) {
 		admin, err := a.Sink(s.Sink.Kind)
 		if err != nil {
@@ -138,7 +143,7 @@ func (a *Activities) loadJob(in contract.LoadInput) (*job, error) {
 		source: from, group: a.loadGroup(l.spec.Name),
 		transform: func(rec *kafkalog.Record) (sink.Op, bool, error) { return ops(rec, in.Topic, in.Partition) },
 		errors:    source{a.Log, a.loadErrorsTopic(l.spec.Name), in.Loader % loadErrors},
-		open:      func(ctx context.Context) (*openSink, error) { return a.openTarget(ctx, l.spec) },
+		open:      func(ctx context.Context) (*openSink, error) { return a.openTarget(ctx, l.spec, in.Position < 0) },
 		begin:     func(ctx context.Context) (int64, error) { return begin(ctx, a.Log, from, s.Start) },
 	}
 	if l.spec.Read == spec.ReadUncommitted {

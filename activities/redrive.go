@@ -90,7 +90,7 @@ func (a *Activities) redriveLoad(in contract.RedriveSliceInput) (*redriveTarget,
 		return nil, err
 	}
 	t := &redriveTarget{
-		open: func(ctx context.Context) (*openSink, error) { return a.openTarget(ctx, l.spec) },
+		open: func(ctx context.Context) (*openSink, error) { return a.openTarget(ctx, l.spec, false) },
 		config: ingest.Config{
 			Target: l.spec.Sink.Index, MaxRecord: int(l.spec.Limits.Record), BatchBytes: int(l.spec.Limits.BatchBytes),
 		},

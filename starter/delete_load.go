@@ -72,7 +72,11 @@ func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 	if err := st.DeleteLoad(ctx, name, topics); err != nil {
 		return err
 	}
-	return a.confirm(id, done)
+	if a.json {
+		return a.printJSON(map[string]string{"name": id, "done": done})
+	}
+	a.say("%s: %s", id, done)
+	return nil
 }
 
 // specToDelete says where the index is; nil if that stays.

@@ -36,7 +36,7 @@ func loadState(st contract.LoadsStatus) string {
 		}
 		return st.Phase
 	}
-	open, troubled, idle := 0, 0, 0
+	open, troubled, idle, begun := 0, 0, 0, false
 	for _, p := range st.Partitions {
 		switch {
 		case p.Closed:
@@ -47,8 +47,11 @@ func loadState(st contract.LoadsStatus) string {
 			idle++
 		}
 		open++
+		begun = begun || p.End >= 0
 	}
 	switch {
+	case open > 0 && troubled == 0 && !begun: // nobody has read yet
+		return workflows.LoadsStarting
 	case open == 0 || troubled+idle < open:
 		return st.Phase
 	case troubled > 0:

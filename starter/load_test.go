@@ -364,7 +364,7 @@ func TestDeleteOfALoad(t *testing.T) {
 		want    string
 		dropped int
 	}{
-		{"", "shop\n", false, "deleted with its index goods", 1},
+		{"", "shop\n", false, "type shop to go on: load/shop: deleted with its index goods", 1},
 		{"--yes", "", true, "stays with what it holds", 1},
 		{"--yes --keep-index", "", false, "deleted", 0},
 	} {
@@ -400,7 +400,7 @@ func TestHeadLineSaysWhetherAnythingIsLoaded(t *testing.T) {
 		want string
 	}{
 		"loads":                {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(5, 9, -1), part(9, 9, -1), part(3, 9, 10)}}, "loading"},
-		"begins":               {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(-1, -1, -1)}}, "loading"},
+		"begins":               {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(-1, -1, -1), part(0, -1, -1), done}}, "starting"},
 		"paused":               {contract.LoadsStatus{Phase: "loading", Paused: true, Partitions: parts{part(5, 9, -1)}}, "paused"},
 		"the sink is away":     {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(5, 9, 10), part(9, 9, -1), done}}, "waiting"},
 		"an empty topic":       {contract.LoadsStatus{Phase: "loading", Partitions: parts{part(0, 0, -1), done}}, "waiting for records"},

@@ -321,3 +321,46 @@ func has(docs map[string]int64, id string) bool {
 	_, ok := docs[id]
 	return ok
 }
+
+// TestDonePartitionsAreTakenBackAndLoadsAreDeleted: an empty partition has an
+// end, one that is done is read again by a seek, and after a delete the load begins
+// anew.
+func TestDonePartitionsAreTakenBackAndLoadsAreDeleted(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	l.topic("orders", 2)
+	l.topic("live", 1)
+	l.put("orders", 0, orders(20)...)
+	file := l.spec("name: shop\nsources: [{topic: orders, until: end, id: order.id}, {topic: live}]\n")
+	l.starter(0, "load", "--wait=false", "-f", file)
+	done := func(start int64) func(contract.LoadsStatus) bool {
+		return func(s contract.LoadsStatus) bool {
+			return len(s.Partitions) == 3 && s.Partitions[0].Closed && s.Partitions[1].Closed && s.Partitions[0].Start == start
+		}
+	}
+	l.until("shop", "both ends", done(0))
+	if r := l.starter(0, "status", "load/shop"); !strings.Contains(r.Stdout, "orders[0]: done at 20 of 20") || !strings.Contains(r.Stdout, "orders[1]: done at 0 of 0") {
+		t.Error(r)
+	}
+	at := []string{"--topic", "orders", "--partition", "0", "--reason", "a test"}
+	if r := l.starter(2, append([]string{"load", "skip", "shop", "--offset", "20"}, at...)...); !strings.Contains(r.Stderr, "starter load seek") {
+		t.Error(r)
+	}
+	l.starter(0, append([]string{"load", "seek", "shop", "--offset", "5"}, at...)...)
+	s := l.until("shop", "the end of another range", done(5))
+	if p := s.Partitions[0]; p.Position != 20 || p.Ledger.Sub(p.Before).Offsets != 15 || p.Ledger.Offsets != 35 {
+		t.Errorf("%+v", p)
+	}
+	l.starter(0, "verify", "shop")
+	l.starter(5, "delete", "load/shop", "--yes")
+	l.starter(0, "cancel", "load/shop", "--wait")
+	l.starter(0, "delete", "load/shop", "--yes")
+	l.starter(8, "delete", "load/shop", "--yes")
+	l.starter(8, "errors", "list", "shop")
+	l.starter(0, "load", "--wait=false", "--name", "shop")
+	s = l.until("shop", "both ends once more", done(0))
+	if n := s.Ledger; n.Offsets != 20 || n.Loaded != 20 || l.count("shop") != 20 {
+		t.Errorf("%+v, %d documents", n, l.count("shop"))
+	}
+	l.starter(0, "cancel", "load/shop", "--wait")
+}

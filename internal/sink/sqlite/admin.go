@@ -105,7 +105,7 @@ func (a *Admin) Open(ctx context.Context, index string) (sink.Sink, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	x, ok := a.open[index]
-	if !ok {
+	if !ok || !x.there(a.path(index)) { // else it was dropped, and perhaps made again
 		var err error
 		if x, err = a.openIndex(ctx, index); err != nil {
 			return nil, err

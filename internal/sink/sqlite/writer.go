@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"unicode/utf8"
 
 	"modernc.org/sqlite"
@@ -25,6 +26,7 @@ const (
 // this process. gate admits one of them at a time, in turn.
 type index struct {
 	name  string
+	file  os.FileInfo
 	users int // guarded by Admin.mu
 	gate  chan struct{}
 	db    *sql.DB
@@ -39,11 +41,21 @@ func (a *Admin) openIndex(ctx context.Context, name string) (*index, error) {
 		return nil, err
 	}
 	x := &index{name: name, gate: make(chan struct{}, 1), db: db}
-	if err := x.prepare(ctx); err != nil {
+	if err = x.prepare(ctx); err == nil {
+		x.file, err = os.Stat(a.path(name))
+	}
+	if err != nil {
 		db.Close()
 		return nil, fmt.Errorf("open index %q: %w", name, classify(err))
 	}
 	return x, nil
+}
+
+// there tells whether the file of the name is still the one that is open: what
+// is written to another one is lost.
+func (x *index) there(path string) bool {
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(now, x.file)
 }
 
 func (x *index) prepare(ctx context.Context) (err error) {
@@ -90,7 +102,9 @@ func (w *writer) Close() error {
 	if x.users--; x.users > 0 {
 		return nil
 	}
-	delete(w.admin.open, x.name)
+	if w.admin.open[x.name] == x {
+		delete(w.admin.open, x.name)
+	}
 	return x.close()
 }
 
