@@ -32,7 +32,7 @@ func TestDropTarget(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	open() // a worker keeps it open
+	open()        // a worker keeps it open
 	for range 2 { // it is idempotent
 		if dropped, err := admin.DropTarget(t.Context(), target); !dropped || err != nil {
 			t.Errorf("%v %v", dropped, err)
