@@ -221,6 +221,7 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 		return r, err
 	}
 	r.Prior, r.PriorStart, r.PriorBefore, r.PriorSkips = prior.Ledger, prior.Start, prior.Before, prior.Skips
+	r.PriorMoved = prior.Moved
 	a.commit(ctx, j, in, r)
 	return r, nil
 }

@@ -309,6 +309,14 @@ func (s *fakeStore) LoadTopics(_ context.Context, name string) ([]string, error)
 	return []string{topic}, nil
 }
 
+func (s *fakeStore) SeekLoad(_ context.Context, name string, o contract.SeekLoad) error {
+	if s.topics.partitions[o.Topic] <= o.Partition {
+		return errNoPosition
+	}
+	s.updates = append(s.updates, fmt.Sprintf("%s begins at %s[%d] %d", name, o.Topic, o.Partition, o.Offset))
+	return nil
+}
+
 func (s *fakeStore) DeleteLoad(_ context.Context, name string, topics []string) error {
 	for _, t := range topics {
 		delete(s.topics.partitions, t)

@@ -429,3 +429,23 @@ func TestPagesOfTheStatusLineAreNoFewerThanLoaded(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestSeekOfALoadThatHasEnded(t *testing.T) {
+	f := newFakes()
+	f.topics = sevenOrders()
+	f.load.execs = map[string]execution{"load/shop": {State: stateCompleted, RunID: "r"}}
+	seek := func(more string) outcome {
+		return f.run(strings.Fields("load seek shop --reason r --topic orders " + more)...)
+	}
+	if got := seek("--partition 2 --offset 4"); got.code != exitOK || !strings.Contains(got.err, "starter load --name shop") {
+		t.Error(got)
+	}
+	if len(f.load.updates) > 0 || strings.Join(f.updates, ",") != "shop begins at orders[2] 4" {
+		t.Errorf("%v %v", f.load.updates, f.updates)
+	}
+	for _, bad := range []string{"--partition 2 --time 2026-01-31T00:00:00Z", "--partition 2 --offset 8", "--partition 2 --offset -1", "--partition 77 --offset 0"} {
+		if got := seek(bad); got.code != exitUsage || len(f.updates) != 1 {
+			t.Errorf("%s: %s", bad, got)
+		}
+	}
+}

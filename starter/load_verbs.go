@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -124,6 +127,9 @@ func (a *app) seekCmd() *cobra.Command {
 		} else if err := a.checkSeek(cmd.Context(), name, o); err != nil {
 			return err
 		}
+		if ended, err := a.seekEnded(cmd.Context(), name, o); ended || err != nil {
+			return err
+		}
 		return a.order(cmd.Context(), name, workflows.UpSeek, o, fmt.Sprintf("partition %d goes on at %s; its ledger begins there", t.partition, where))
 	})
 	t.flags(cmd)
@@ -133,6 +139,70 @@ func (a *app) seekCmd() *cobra.Command {
 	cmd.MarkFlagsOneRequired("offset", "time")
 	return cmd
 }
+
+// seekEnded moves a load that has ended, where its next run begins: one that has
+// reached its end would end again before it could be told. ended says whether it
+// has, and err whether that failed.
+func (a *app) seekEnded(ctx context.Context, name string, o contract.SeekLoad) (ended bool, err error) {
+	id := loadID(name)
+	load, root := workflows.LoadRootName(id)
+	if !root {
+		return false, nil
+	}
+	t, err := a.world.loads(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer t.Close()
+	e, err := t.DescribeLoad(ctx, id)
+	if err != nil || e.State == stateRunning || e.State == stateNone {
+		return false, err
+	}
+	if !o.Time.IsZero() || o.Offset < 0 {
+		return true, fail(exitUsage, "%s is not running: give the --offset, from 0 on, at which its next run begins", id)
+	}
+	st, err := a.world.store(ctx)
+	if err != nil {
+		return true, err
+	}
+	defer st.Close()
+	if err := st.SeekLoad(ctx, load, o); err != nil {
+		if errors.Is(err, errNoPosition) {
+			return true, fail(exitUsage, "%s has not read topic %q partition %d: sources[].start says where it begins", id, o.Topic, o.Partition)
+		}
+		return true, err
+	}
+	done := fmt.Sprintf("partition %d begins at offset %d when the load runs again: starter load --name %s", o.Partition, o.Offset, load)
+	if a.json {
+		return true, a.printJSON(map[string]string{"id": id, "done": done})
+	}
+	a.say("%s: %s", id, done)
+	return true, nil
+}
+
+// SeekLoad begins another range, as a loader does that is told.
+func (s *kafkaStore) SeekLoad(ctx context.Context, name string, o contract.SeekLoad) error {
+	group := contract.LoadRootGroup(s.prefix, name)
+	at, text, ok, err := s.log.Committed(ctx, group, o.Topic, o.Partition)
+	if err != nil || !ok {
+		return s.translate(ctx, "read the position of load "+name, cmp.Or(err, errNoPosition))
+	}
+	var note contract.LoadNote
+	if err := json.Unmarshal([]byte(text), &note); err != nil {
+		note = contract.LoadNote{} // another program set it
+	}
+	reason := strings.ToValidUTF8(o.Reason[:min(len(o.Reason), maxMovedReason)], "")
+	note.Moved = fmt.Sprintf("moved from offset %d to %d: %s", at, o.Offset, reason)
+	note.Start, note.Before = o.Offset, note.Ledger
+	raw, err := json.Marshal(note)
+	if err != nil {
+		return err
+	}
+	return s.translate(ctx, "move load "+name, s.log.Commit(ctx, group, o.Topic, o.Partition, o.Offset, string(raw)))
+}
+
+// maxMovedReason in bytes: metadata of a position is small.
+const maxMovedReason = 100
 
 // checkSeek refuses an offset after the end of the log: the loader would wait
 // there for records, or count as done. Validators do no I/O, so it is asked here.

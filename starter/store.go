@@ -47,8 +47,14 @@ type store interface {
 	LoadTopics(ctx context.Context, name string) ([]string, error)
 	// DeleteLoad removes a load's positions and then the topics.
 	DeleteLoad(ctx context.Context, name string, topics []string) error
+	// SeekLoad moves the position of a load that is not running, for its next run.
+	// errNoPosition: it has none.
+	SeekLoad(ctx context.Context, name string, o contract.SeekLoad) error
 	Close()
 }
+
+// errNoPosition: a loader never began.
+var errNoPosition = errors.New("no position")
 
 // errStop ends a reading early, without an error.
 var errStop = errors.New("stop")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,21 @@ func TestStoreOnBroker(t *testing.T) {
 	group := contract.LoadRootGroup("trawl", "shop")
 	if err := log.Commit(ctx, group, "orders", 0, 7, "note"); err != nil {
 		t.Fatal(err)
+	}
+	seek := contract.SeekLoad{LoadTarget: contract.LoadTarget{Topic: "orders"}, Offset: 3, Reason: "once more"}
+	if err := log.Commit(ctx, group, "orders", 0, 7, `{"offsets":7,"loaded":7,"skips":[{"from":9,"through":9,"reason":"r"}]}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.SeekLoad(ctx, "shop", seek); err != nil {
+		t.Error(err)
+	}
+	at, text, _, err := log.Committed(ctx, group, "orders", 0)
+	if want := `"start":3,"before":{"offsets":7,"loaded":7,`; err != nil || at != 3 || !strings.Contains(text, want) ||
+		!strings.Contains(text, `"skips":[{"from":9`) || !strings.Contains(text, "moved from offset 7 to 3: once more") {
+		t.Errorf("after a seek: %d %s %v, want %s", at, text, err, want)
+	}
+	if err := st.SeekLoad(ctx, "other", seek); !errors.Is(err, errNoPosition) {
+		t.Errorf("seek of what never began: %v", err)
 	}
 	for _, want := range []int{1, 0} {
 		topics, err := st.LoadTopics(ctx, "shop")

@@ -201,6 +201,9 @@ func (l *load) take(r contract.LoadResult) {
 	case l.st.Position < 0:
 		l.st.Ledger, l.st.Start, l.st.Before = r.Prior, r.PriorStart, r.PriorBefore
 		l.st.Skips = append(l.st.Skips, r.PriorSkips...)
+		if r.PriorMoved != "" {
+			l.note("%s", r.PriorMoved)
+		}
 		if r.Prior.Offsets == 0 {
 			l.st.Start = r.Start
 		}

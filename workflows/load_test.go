@@ -323,7 +323,7 @@ func TestOrdersKnowTheTrouble(t *testing.T) {
 		l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
 			switch {
 			case in.Position < 0:
-				return contract.LoadResult{State: "extract", End: -1, PriorSkips: []contract.Skip{{From: 30, Through: 31, Reason: "old"}}}, nil
+				return contract.LoadResult{State: "extract", End: -1, PriorSkips: []contract.Skip{{From: 30, Through: 31, Reason: "old"}}, PriorMoved: "moved: why"}, nil
 			case len(in.Skips) < 2:
 				r := idleSlice(in)
 				r.Retry = tt.retry
@@ -344,6 +344,7 @@ func TestOrdersKnowTheTrouble(t *testing.T) {
 		want := tt.skip
 		want.Class, want.By = tt.want, "ann@here"
 		require.Equal(t, []contract.Skip{{From: 30, Through: 31, Reason: "old"}, want}, got, name)
+		require.Equal(t, []string{"moved: why"}, l.last().Notes)
 	}
 }
 

@@ -131,6 +131,7 @@ type LoadResult struct {
 	PriorStart  int64  `json:"prior_start,omitempty"`
 	PriorBefore Ledger `json:"prior_before,omitzero"`
 	PriorSkips  []Skip `json:"prior_skips,omitempty"`
+	PriorMoved  string `json:"prior_moved,omitempty"`
 }
 
 // LoadNote is the metadata of a loader's committed offset.
@@ -138,8 +139,10 @@ type LoadNote struct {
 	Ledger
 	Start  int64  `json:"start,omitempty"` // where the present range began
 	Before Ledger `json:"before,omitzero"` // the ledger of what was done before
-	// Skips are the orders ahead of the position, for the next run.
+	// Skips are the orders ahead of the position, for the next run. Moved tells of
+	// a seek while the load was not running.
 	Skips []Skip `json:"skips,omitempty"`
+	Moved string `json:"moved,omitempty"`
 }
 
 // LoadsInput starts a LoadsWorkflow.

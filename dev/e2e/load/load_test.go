@@ -354,6 +354,14 @@ func TestDonePartitionsAreTakenBackAndLoadsAreDeleted(t *testing.T) {
 	l.starter(0, "verify", "shop")
 	l.starter(5, "delete", "load/shop", "--yes")
 	l.starter(0, "cancel", "load/shop", "--wait")
+	l.starter(0, append([]string{"load", "seek", "shop", "--offset", "12"}, at...)...)
+	l.starter(0, "load", "--wait=false", "--name", "shop")
+	s = l.until("shop", "the end of a third range", done(12))
+	if p := s.Partitions[0]; p.Ledger.Sub(p.Before).Offsets != 8 || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "moved from offset 20 to 12") {
+		t.Errorf("%+v", p)
+	}
+	l.starter(0, "cancel", "load/shop", "--wait")
+	l.starter(0, "verify", "shop")
 	l.starter(0, "delete", "load/shop", "--yes")
 	l.starter(8, "delete", "load/shop", "--yes")
 	l.starter(8, "errors", "list", "shop")
