@@ -1,6 +1,8 @@
 package sink
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -84,6 +86,34 @@ func CheckOp(op Op) error {
 		return fmt.Errorf("routing of document %q has %d bytes: give it at most %d of UTF-8", op.ID, len(op.Routing), MaxRouting)
 	case op.Index != "":
 		return CheckIndex(op.Index)
+	}
+	return nil
+}
+
+// Bounds of a document for the sinks that look into it themselves. SQLite's own
+// JSON parser stops at a depth of 1000.
+const (
+	MaxDoc   = 64 << 20 // bytes
+	maxDepth = 500
+)
+
+// CheckDocument is CheckOp and says what a search server would refuse about the
+// document, so that a document goes the same way on every sink.
+func CheckDocument(op Op) error {
+	if err := CheckOp(op); err != nil || op.Delete {
+		return err
+	}
+	switch trimmed := bytes.TrimLeft(op.Doc, " \t\r\n"); {
+	case len(op.Doc) > MaxDoc:
+		return fmt.Errorf("document %q has %d bytes, more than %d", op.ID, len(op.Doc), MaxDoc)
+	case len(trimmed) == 0 || trimmed[0] != '{':
+		return fmt.Errorf("document %q is not a JSON object", op.ID)
+	case Depth(op.Doc) > maxDepth:
+		return fmt.Errorf("document %q is nested deeper than %d", op.ID, maxDepth)
+	case !utf8.Valid(op.Doc):
+		return fmt.Errorf("document %q is not UTF-8", op.ID)
+	case !json.Valid(op.Doc):
+		return fmt.Errorf("document %q is not valid JSON", op.ID)
 	}
 	return nil
 }

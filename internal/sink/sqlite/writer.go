@@ -4,22 +4,14 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"unicode/utf8"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"trawl/internal/sink"
-)
-
-// Bounds of a document. SQLite's own JSON parser stops at a depth of 1000.
-const (
-	maxDoc   = 64 << 20 // bytes
-	maxDepth = 500
 )
 
 // index is an open file with its prepared statements, shared by the writers of
@@ -261,26 +253,11 @@ func transact(ctx context.Context, conn *sql.Conn, f func() error) error {
 // checkDoc refuses what Elasticsearch refuses per item, so that a document goes
 // the same way on both sinks.
 func checkDoc(index string, op sink.Op) error {
-	if err := sink.CheckOp(op); err != nil {
+	if err := sink.CheckDocument(op); err != nil {
 		return err
 	}
 	if op.Index != "" && op.Index != index || op.Routing != "" || op.Create {
 		return fmt.Errorf("document %q asks for index %q, routing %q or a data stream: SQLite has the one index %q; use the sink elastic, or leave them out", op.ID, op.Index, op.Routing, index)
-	}
-	if op.Delete {
-		return nil
-	}
-	switch trimmed := bytes.TrimLeft(op.Doc, " \t\r\n"); {
-	case len(op.Doc) > maxDoc:
-		return fmt.Errorf("document %q has %d bytes, more than %d", op.ID, len(op.Doc), maxDoc)
-	case len(trimmed) == 0 || trimmed[0] != '{':
-		return fmt.Errorf("document %q is not a JSON object", op.ID)
-	case sink.Depth(op.Doc) > maxDepth:
-		return fmt.Errorf("document %q is nested deeper than %d", op.ID, maxDepth)
-	case !utf8.Valid(op.Doc):
-		return fmt.Errorf("document %q is not UTF-8", op.ID)
-	case !json.Valid(op.Doc):
-		return fmt.Errorf("document %q is not valid JSON", op.ID)
 	}
 	return nil
 }
