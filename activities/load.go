@@ -206,7 +206,7 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 		if position < 0 {
 			at, prior, err = a.position(ctx, j)
 		}
-		return to, at, err
+		return to.Sink, at, err
 	}
 	j.config.Now = clock(ctx)
 	m, err := ingest.New(j.config, j.source, j.transform, nil, j.errors)

@@ -221,7 +221,7 @@ func (a *Activities) Redrive(ctx context.Context, in contract.RedriveSliceInput)
 				return nil, -1, err
 			}
 		}
-		return to, -1, nil
+		return to.Sink, -1, nil
 	}
 	m, err := ingest.New(c, src, src.Transform, nil, source{a.Log, in.Topic, in.Partition})
 	if err != nil {

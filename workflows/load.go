@@ -208,7 +208,11 @@ func (l *load) take(r contract.LoadResult) {
 			l.st.Start = r.Start
 		}
 	case r.Start != l.st.Position:
-		l.note("the log ended before offset %d: it goes on at %d", l.st.Position, r.Start)
+		if r.Moved != "" {
+			l.note("%s", r.Moved)
+		} else {
+			l.note("the log ended before offset %d: it goes on at %d", l.st.Position, r.Start)
+		}
 		l.begin(r.Start)
 	}
 	if r.Ledger.Offsets > 0 {

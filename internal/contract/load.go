@@ -115,7 +115,7 @@ type RetryState struct {
 
 // LoadResult is the position after the slice and the ledger of exactly the
 // range [Start, Position). Start is the input position, but where there was
-// none or the log ended before it (class 5).
+// none, the log ended before it (class 5), or Moved says why.
 type LoadResult struct {
 	Start    int64  `json:"start"`
 	Position int64  `json:"position"`
@@ -132,6 +132,9 @@ type LoadResult struct {
 	PriorBefore Ledger `json:"prior_before,omitzero"`
 	PriorSkips  []Skip `json:"prior_skips,omitempty"`
 	PriorMoved  string `json:"prior_moved,omitempty"`
+	// Moved says why Start is not the input position, where that is not because
+	// the log ended before it.
+	Moved string `json:"moved,omitempty"`
 }
 
 // LoadNote is the metadata of a loader's committed offset.

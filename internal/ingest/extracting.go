@@ -23,6 +23,10 @@ func (s *slice) configure() {
 		s.fail(errNoPosition)
 		return
 	}
+	if err := s.begin(); err != nil {
+		s.fail(err)
+		return
+	}
 	s.on(Configured)
 	if s.m.cfg.Settle && s.in.Position < 0 {
 		s.over = true
@@ -73,18 +77,19 @@ func (s *slice) extract() {
 	s.idleSince = time.Time{}
 	s.batch = b
 	s.on(GotBatch)
-	if s.in.Until < 0 || b.next < s.in.Until {
+	if until := s.until(); until < 0 || b.next < until {
 		s.fetch(b.next)
 	}
 }
 
-// nothing ends the slice when the log has been quiet for long enough.
+// nothing ends the slice when the log has been quiet for long enough. A span
+// that has something uses its whole time, so that there are fewer of them.
 func (s *slice) nothing() {
 	s.on(GotNothing)
 	if s.idleSince.IsZero() {
 		s.idleSince = time.Now()
 	}
-	if time.Since(s.idleSince)+minWait > s.in.IdleWait {
+	if time.Since(s.idleSince)+minWait > s.in.IdleWait && !s.pending() {
 		s.over = true
 	}
 }
@@ -120,7 +125,7 @@ func (s *slice) fetch(from int64) {
 	a := &ahead{from: from, cancel: cancel, done: make(chan struct{})}
 	s.ahead = a
 	wait := min(max(s.in.IdleWait, minWait), maxWait)
-	want := wishes{halved: s.retry.Halved, until: s.in.Until, skips: s.in.Skips, rate: s.in.Rate}
+	want := wishes{halved: s.retry.Halved, until: s.until(), skips: s.in.Skips, rate: s.in.Rate}
 	go func() {
 		defer close(a.done)
 		a.batch, a.err = s.m.prepare(ctx, from, wait, want)
@@ -195,11 +200,20 @@ func (s *slice) back(first, end int64, class Class, text string) {
 		}
 		return
 	}
+	if err := s.renew(end); err != nil {
+		s.state = Configure // where the sink is asked
+		s.fail(err)
+		return
+	}
 	s.position = end
 	if s.m.cfg.Policy == FromZero || s.vanished {
 		s.position = first
 	}
 	s.vanished = false
 	s.start = s.position
+	if s.kept.span != nil { // it began elsewhere
+		s.discard()
+		s.state = Configure
+	}
 	s.tell()
 }

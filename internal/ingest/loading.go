@@ -46,7 +46,11 @@ func (s *slice) write(ops []sink.Op) (results []sink.Result, err error) {
 	ctx, cancel := context.WithTimeout(s.work, s.m.cfg.CallLimit)
 	defer cancel()
 	err = guard(func() (err error) {
-		results, err = s.to.Write(ctx, ops)
+		if s.kept.span != nil {
+			results, err = s.kept.span.Write(ctx, ops)
+		} else {
+			results, err = s.to.Write(ctx, ops)
+		}
 		return err
 	})
 	if err == nil && len(results) != len(ops) {

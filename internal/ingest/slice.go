@@ -52,6 +52,7 @@ type slice struct {
 	vanished bool      // the topic was not there: it may be another one now
 
 	batch *batch // in hand, from transform to the position
+	kept  keeping
 	// stated are offsets beyond the position whose failure the errors topic has
 	// acknowledged: a reset does not state them again.
 	stated map[int64]bool
@@ -96,9 +97,10 @@ func (m *Machine) Slice(ctx context.Context, in contract.LoadInput) (contract.Lo
 	for !s.ended() {
 		s.step()
 	}
+	s.keep()
 	return contract.LoadResult{
 		Start: s.start, Position: s.position, End: s.end, Ledger: s.ledger, State: s.state.String(), Retry: s.retry,
-		Resume: s.resume(),
+		Resume: s.resume(), Moved: s.kept.moved,
 	}, nil
 }
 
@@ -114,7 +116,7 @@ func (s *slice) ended() bool {
 		}
 		return s.over
 	}
-	if s.in.Until >= 0 && s.position >= s.in.Until {
+	if until := s.until(); until >= 0 && s.position >= until || s.full() {
 		return true
 	}
 	return !time.Now().Before(s.deadline)
@@ -271,6 +273,9 @@ func (s *slice) reset(class Class, next State, text string) {
 		if err := guard(func() error { return s.m.cfg.Rebuild(ctx) }); err != nil {
 			s.retry.Error = cutText(text + "; fresh clients: " + err.Error())
 		}
+	}
+	if s.pending() { // what was acknowledged before is not lost with it
+		s.over = true
 	}
 	s.tell()
 }
