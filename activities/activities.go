@@ -32,7 +32,7 @@ type Config struct {
 	Replication int
 	Queue       string // the worker's own queue, its name towards others
 	AcquireOn   string // the queue on which live workers are counted
-	DataQueue   string // Load to SQLite
+	DataQueue   string // Load to SQLite and to files
 	SharedQueue string // Load to other sinks
 	Scratch     string // folder for disposable files
 	// Sink gives the admin of a kind of sink.

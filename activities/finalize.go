@@ -71,7 +71,7 @@ func (a *Activities) Finalize(ctx context.Context, in contract.FinalizeInput) (*
 	}
 	summary := &contract.Summary{
 		Crawl: in.Run.Crawl, Generation: in.Run.Generation, Outcome: in.Outcome, Started: in.Started,
-		Ended: clock(ctx)(), Totals: in.Totals, Ledger: in.Ledger, Notes: in.Notes,
+		Ended: clock(ctx)(), Totals: in.Totals, Ledger: in.Ledger, Notes: in.Notes, Sink: s.Sink.Kind,
 	}
 	raw, err := json.Marshal(summary)
 	if err != nil {

@@ -46,15 +46,15 @@ func (a *Activities) Seed(ctx context.Context, in contract.SeedInput) (contract.
 	return res, a.appendFacts(ctx, in.Run, facts)
 }
 
-// loadQueue is the queue of Load. A SQLite index lies in one data directory: the
+// loadQueue is the queue of Load. A SQLite index, and files, lie in one data directory: the
 // first worker that seeds a generation decides whose, and the decision is kept
-// beside the loaders' positions, so that a later run goes on with the same file.
+// beside the loaders' positions, so that a later run goes on with the same.
 func (a *Activities) loadQueue(ctx context.Context, run contract.Run, s *spec.Spec) (string, error) {
 	return a.queueOf(ctx, s.Sink.Kind, run.QueueGroup(a.Prefix), run.Topic(a.Prefix, contract.TopicPages))
 }
 
 func (a *Activities) queueOf(ctx context.Context, kind, group, topic string) (string, error) {
-	if kind != spec.SinkSQLite {
+	if kind != spec.SinkSQLite && kind != spec.SinkFiles {
 		return a.SharedQueue, nil
 	}
 	_, queue, ok, err := a.Log.Committed(ctx, group, topic, 0)

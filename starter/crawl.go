@@ -315,6 +315,8 @@ func (a *app) next(s contract.Summary) {
 	switch {
 	case s.Outcome == contract.OutcomeCancelled:
 		a.say("starter crawl --name %s lets it go on", s.Crawl)
+	case s.Ledger.Loaded > 0 && s.Sink == spec.SinkFiles:
+		a.say("its documents are JSONL files; where: starter search %s WORDS", s.Crawl)
 	case s.Ledger.Loaded > 0:
 		a.say("search it: starter search %s WORDS", s.Crawl)
 	}

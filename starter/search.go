@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trawl/internal/sink"
+	"trawl/internal/sink/files"
 	"trawl/internal/spec"
 	"trawl/workflows"
 )
@@ -56,6 +57,9 @@ func (a *app) search(ctx context.Context, name, query string, limit int) error {
 	}
 	if s.Kind == spec.SinkNone {
 		return fail(exitNotFound, "crawl %s has the sink none: its pages were kept, but not indexed", name)
+	}
+	if s.Kind == spec.SinkFiles {
+		return fail(exitNotFound, "the documents of %s are in files, which have no index to search; look for a word: grep -rhi --include='*.jsonl' WORD %s/", name, files.New(a.set.DataDir).Place(s.Index))
 	}
 	admin, err := a.world.sink(s.Kind)
 	if err != nil {

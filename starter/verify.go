@@ -24,7 +24,9 @@ version or a newer one, or by its id in the errors topic. Then compare the count
 with the ledger. NAME is that of a load; crawl/NAME are the pages of a crawl.
 
 Records that the topic does not keep any more cannot be looked for: that is said,
-and the ledger speaks for them. The exit code is 3 if something is missing.`
+and the ledger speaks for them. The exit code is 3 if something is missing. Of the
+sink files all lines are read: each file has to be whole, and no two of a partition
+may share an offset; a line that repeats an id and version is named.`
 	return cmd
 }
 
@@ -74,6 +76,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 	}
 	defer log.Close()
 	c := &counter{v: v, log: log, holder: holder}
+	c.auditor, _ = admin.(sink.Auditor)
 	if err := c.count(ctx); err != nil {
 		return err
 	}
@@ -199,6 +202,15 @@ func verdictText(id string, f findings) string {
 		thousands(f.Records), thousands(f.Documents), thousands(f.Deleted), thousands(f.NoDocument), thousands(f.Errors), thousands(f.Skipped))
 	if f.Gone > 0 {
 		row("gone", "%s offsets are not in the topics any more: the ledger alone speaks for them", thousands(f.Gone))
+	}
+	if x := f.Audit; x != nil {
+		row("files", "%s files, %s lines: %s documents at their highest version, %s lines repeat an id and version", thousands(x.Files), thousands(x.Lines), thousands(x.Documents), thousands(x.Repeats))
+		for _, r := range x.Repeated {
+			row("repeated", "%s", clean(r))
+		}
+		if more := x.Repeats - int64(len(x.Repeated)); more > 0 {
+			row("repeated", "and %s more", thousands(more))
+		}
 	}
 	for _, g := range f.Gaps {
 		row("gap", "%s", clean(g))

@@ -35,6 +35,7 @@ type findings struct {
 	Gone       int64           `json:"gone"` // offsets that the topics do not keep any more
 	Missing    int64           `json:"missing"`
 	Gaps       []string        `json:"gaps,omitempty"`
+	Audit      *sink.Audit     `json:"audit,omitempty"` // of the sink files
 }
 
 // counter counts a load again.
@@ -42,7 +43,9 @@ type counter struct {
 	v      *verified
 	log    errorTopics
 	holder sink.Holder
-	found  findings
+	// auditor is asked whether what the sink keeps is whole; nil: it cannot say.
+	auditor sink.Auditor
+	found   findings
 
 	stated  map[string]bool  // ids in the errors topic; true: as skipped
 	deletes map[string]int64 // version of the latest delete, by document
@@ -99,7 +102,30 @@ func (c *counter) count(ctx context.Context) error {
 			c.same("no document", l.NoDocument, c.found.NoDocument, false)
 		}
 	}
+	if err := c.audit(ctx); err != nil {
+		return err
+	}
 	c.found.Balanced = c.found.Missing == 0
+	return nil
+}
+
+// audit counts what must not be in the sink as gaps. An index that is not there
+// has shown as gaps already.
+func (c *counter) audit(ctx context.Context) error {
+	if c.auditor == nil {
+		return nil
+	}
+	found, err := c.auditor.Audit(ctx, c.v.index)
+	if errors.Is(err, sink.ErrNoIndex) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range found.Faults {
+		c.miss(f)
+	}
+	c.found.Audit = &found
 	return nil
 }
 

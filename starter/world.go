@@ -12,6 +12,7 @@ import (
 	"trawl/internal/settings"
 	"trawl/internal/sink"
 	"trawl/internal/sink/elastic"
+	"trawl/internal/sink/files"
 	"trawl/internal/sink/sqlite"
 	"trawl/internal/spec"
 )
@@ -66,6 +67,8 @@ func (a *app) realSink(kind string) (sink.Admin, error) {
 	switch kind {
 	case spec.SinkSQLite:
 		return sqlite.New(a.set.DataDir), nil
+	case spec.SinkFiles:
+		return files.New(a.set.DataDir), nil
 	case spec.SinkElastic:
 		if a.set.ElasticURL == "" {
 			return nil, fail(exitUsage, "the crawl is in Elasticsearch: set %s to its address", settings.ElasticURL)

@@ -23,6 +23,7 @@ import (
 	"trawl/internal/settings"
 	"trawl/internal/sink"
 	"trawl/internal/sink/elastic"
+	"trawl/internal/sink/files"
 	"trawl/internal/sink/sqlite"
 	"trawl/workflows"
 )
@@ -144,13 +145,15 @@ func sinks(conf settings.Settings) func(kind string) (sink.Admin, error) {
 		switch kind {
 		case "sqlite":
 			return sqlite.New(conf.DataDir), nil
+		case "files":
+			return files.New(conf.DataDir), nil
 		case "elastic":
 			if conf.ElasticURL == "" {
 				return nil, fmt.Errorf("sink.kind is elastic, but %s is not set on this worker", settings.ElasticURL)
 			}
 			return overElastic()
 		}
-		return nil, fmt.Errorf("sink.kind: %q; it must be sqlite, elastic or none", kind)
+		return nil, fmt.Errorf("sink.kind: %q; it must be sqlite, elastic, files or none", kind)
 	}
 }
 

@@ -14,7 +14,7 @@ const (
 	QueueMain    = "trawl"         // workflows and shared activities
 	QueueAcquire = "trawl-acquire" // Acquire only
 	queueWorker  = "trawl-worker-" // + random per process: Expand
-	queueData    = "trawl-data-"   // + id of the data directory: Load to SQLite
+	queueData    = "trawl-data-"   // + id of the data directory: Load to SQLite and to files
 )
 
 // WorkerQueue is the own queue of a worker process.

@@ -297,4 +297,5 @@ type Summary struct {
 	Totals     Totals    `json:"totals"`
 	Ledger     Ledger    `json:"ledger"`
 	Notes      []string  `json:"notes,omitempty"`
+	Sink       string    `json:"sink,omitempty"` // its kind
 }

@@ -104,7 +104,7 @@ var base = []Variable{
 		read: readElastic,
 	},
 	{
-		Name: DataDir, Default: "$XDG_DATA_HOME/trawl, else ~/.local/share/trawl", Doc: "Directory of the SQLite indexes and of scratch files. Worker and starter must share it for `search`.",
+		Name: DataDir, Default: "$XDG_DATA_HOME/trawl, else ~/.local/share/trawl", Doc: "Directory of the SQLite indexes and of the JSONL files. Worker and starter must share it for `search`, `verify` and `delete`.",
 		read: readDataDir, def: defaultDataDir,
 	},
 	{

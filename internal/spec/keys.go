@@ -160,7 +160,7 @@ var keys = []Key{
 	},
 	{
 		Path: "sink.kind", Kind: KindString, Flag: "sink", Default: "sqlite",
-		Doc:     "Where documents go: `sqlite`, `elastic` (Elasticsearch or OpenSearch, address by TRAWL_ELASTIC_URL) or `none` (pages only).",
+		Doc:     "Where documents go: `sqlite`, `elastic` (Elasticsearch or OpenSearch, address by TRAWL_ELASTIC_URL) `files` (JSONL files in the worker's data directory) or `none` (pages only).",
 		Example: "elastic", at: func(s *Spec) any { return &s.Sink.Kind },
 	},
 	{

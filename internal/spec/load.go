@@ -153,7 +153,7 @@ type ExprOp struct {
 
 // LoadSink says where documents go.
 type LoadSink struct {
-	Kind       string `yaml:"kind" json:"kind"`   // SinkSQLite or SinkElastic
+	Kind       string `yaml:"kind" json:"kind"`   // SinkSQLite, SinkElastic or SinkFiles
 	Index      string `yaml:"index" json:"index"` // of documents that name none; by default the load's name
 	DataStream bool   `yaml:"data_stream" json:"data_stream,omitempty"`
 	Pipeline   string `yaml:"pipeline" json:"pipeline,omitempty"`

@@ -59,7 +59,7 @@ var loadKeys = []LoadKey{
 	{"sources.fields.expr.field", "text", "none: it is required", "Field to write.", "total"},
 	{"sources.fields.expr.expression", "text", "none: it is required", "The expression, over the document.", "price * amount"},
 	{"sink", "keys", "SQLite", "Where documents go.", "{kind: elastic, index: orders}"},
-	{"sink.kind", "text", "sqlite", "`sqlite`, or `elastic` (Elasticsearch or OpenSearch, address by TRAWL_ELASTIC_URL).", "elastic"},
+	{"sink.kind", "text", "sqlite", "`sqlite`, `elastic` (Elasticsearch or OpenSearch, address by TRAWL_ELASTIC_URL) or `files` (JSONL files in the worker's data directory).", "elastic"},
 	{"sink.index", "text", "the load's name", "Index, alias or data stream of the documents that name none; made if nothing has the name.", "orders"},
 	{"sink.data_stream", "true or false", "false", "The target is a data stream: documents are only created, never replaced.", "true"},
 	{"sink.pipeline", "text", "empty: none", "Ingest pipeline of the server.", "geoip"},

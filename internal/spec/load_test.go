@@ -214,7 +214,7 @@ func TestLoadProblems(t *testing.T) {
 		{op("{expr: 7}"), "wants keys with values, but is a number; it may hold field, expression"},
 		{source("where: " + strings.Repeat("x", 5000)), "has 5000 bytes; at most 4096"},
 		{source("x: 1") + "\nsink: {kind: postgres}", "is no key"},
-		{source("id: a") + "\nsink: {kind: postgres}", "choose sqlite or elastic"},
+		{source("id: a") + "\nsink: {kind: postgres}", "choose sqlite or elastic or files"},
 		{source("id: a") + "\nsink: {index: A}", "is no name of an index"},
 		{source("id: a") + "\nsink: {data_stream: true}", "means nothing to SQLite"},
 		{source("id: a") + "\nsink: {kind: elastic, template: missing.json}", "cannot be read (no such file or directory)"},

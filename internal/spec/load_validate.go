@@ -232,6 +232,9 @@ func (v *loadValidator) format(at string, c *LoadSource) {
 	if v.s.Sink.Kind == SinkSQLite {
 		v.embedded(at, c)
 	}
+	if v.s.Sink.Kind == SinkFiles && c.RoutingField != "" {
+		v.refuse(at+".routing_field", c.RoutingField, "means nothing to files", "use sink.kind elastic, or leave it out")
+	}
 }
 
 // embedded: SQLite has one index for each load, without routing.
@@ -351,17 +354,18 @@ func (v *loadValidator) operation(at string, op *FieldOp) {
 
 func (v *loadValidator) sink() {
 	k := &v.s.Sink
-	v.oneOf("sink.kind", k.Kind, SinkSQLite, SinkElastic)
+	v.oneOf("sink.kind", k.Kind, SinkSQLite, SinkElastic, SinkFiles)
 	if (k.Index != "" || v.s.from.has("sink.index")) && !targetForm.MatchString(k.Index) {
 		v.refuse("sink.index", k.Index, "is no name of an index", "use a-z, 0-9, dots, dashes and underscores, at most 128, beginning with a letter or digit")
 	}
 	v.text("sink.pipeline", k.Pipeline, maxFieldPath)
-	if k.Kind != SinkSQLite {
+	means := map[string]string{SinkSQLite: "means nothing to SQLite", SinkFiles: "means nothing to files"}[k.Kind]
+	if means == "" {
 		return
 	}
 	for key, stated := range map[string]bool{"sink.data_stream": k.DataStream, "sink.pipeline": k.Pipeline != "", "sink.template": k.Template != nil} {
 		if stated {
-			v.refuse(key, "", "means nothing to SQLite", "use sink.kind elastic, or leave it out")
+			v.refuse(key, "", means, "use sink.kind elastic, or leave it out")
 		}
 	}
 }

@@ -59,7 +59,7 @@ type Politeness struct {
 	Robots      bool     `yaml:"robots" json:"robots"`
 }
 
-// Sink says where documents go: kind "sqlite" or "elastic" (or "none": pages only).
+// Sink says where documents go: kind "sqlite", "elastic" or "files" (or "none": pages only).
 type Sink struct {
 	Kind  string `yaml:"kind" json:"kind"`
 	Index string `yaml:"index" json:"index"` // alias; by default the crawl's name

@@ -158,7 +158,7 @@ func TestProblems(t *testing.T) {
 		{"network", seeded + "allow_networks: [localhost]\n", `allow_networks: "localhost": is no network; write it as CIDR`},
 		{"network bits", seeded + "allow_networks: [127.0.0.1/8]\n", `has bits behind its mask; write 127.0.0.0/8`},
 		{"all networks", seeded + "allow_networks: [0.0.0.0/0]\n", `is the whole address space`},
-		{"sink", seeded + "sink:\n  kind: mongo\n", `sink.kind: "mongo": is no sink; choose sqlite, elastic or none`},
+		{"sink", seeded + "sink:\n  kind: mongo\n", `sink.kind: "mongo": is no sink; choose sqlite, elastic, files or none`},
 		{"index", seeded + "sink:\n  index: A/b\n", `sink.index: "A/b": is no index name`},
 		{"field", seeded + "document:\n  fields: [titel]\n", `document.fields: "titel": is no field; choose from title,`},
 		{"no fields", seeded + "document:\n  fields: []\n", `document.fields: is empty`},

@@ -17,6 +17,7 @@ import (
 const (
 	SinkSQLite  = "sqlite"
 	SinkElastic = "elastic"
+	SinkFiles   = "files"
 	SinkNone    = "none"
 )
 
@@ -266,8 +267,8 @@ func (v *validator) networks() {
 
 func (v *validator) sink() {
 	k := &v.s.Sink
-	if !slices.Contains([]string{SinkSQLite, SinkElastic, SinkNone}, k.Kind) {
-		v.refuse("sink.kind", -1, k.Kind, "is no sink", "choose sqlite, elastic or none")
+	if !slices.Contains([]string{SinkSQLite, SinkElastic, SinkFiles, SinkNone}, k.Kind) {
+		v.refuse("sink.kind", -1, k.Kind, "is no sink", "choose sqlite, elastic, files or none")
 	}
 	if (k.Index != "" || v.s.from.has("sink.index")) && !indexForm.MatchString(k.Index) {
 		v.refuse("sink.index", -1, k.Index, "is no index name", "use a-z, 0-9, dashes and underscores, at most 100")

@@ -65,8 +65,7 @@ func New(dataDir string) *Admin {
 	}
 }
 
-// Folder is where the files of an index are.
-func (a *Admin) Folder(index string) string { return filepath.Join(a.dir, index) }
+func (a *Admin) folder(index string) string { return filepath.Join(a.dir, index) }
 
 // Prepare makes the folder of the index and, if point is set, points the alias
 // at it. An index that is its own alias needs no link.
@@ -74,7 +73,7 @@ func (a *Admin) Prepare(_ context.Context, alias, index string, point bool) erro
 	if err := checkNames(alias, index); err != nil {
 		return err
 	}
-	if err := makeFolder(a.Folder(index), a.dir, filepath.Dir(a.dir)); err != nil {
+	if err := makeFolder(a.folder(index), a.dir, filepath.Dir(a.dir)); err != nil {
 		return unavailable(fmt.Errorf("make the folder of index %q: %w", index, err))
 	}
 	if !point || alias == index {
@@ -112,8 +111,8 @@ func (a *Admin) Open(_ context.Context, index string) (sink.Sink, error) {
 		return nil, err
 	}
 	return &writer{
-		index: index, dir: a.Folder(index),
-		loose: loose{dir: filepath.Join(a.Folder(index), redriven), tally: newTally(index)},
+		index: index, dir: a.folder(index),
+		loose: loose{dir: filepath.Join(a.folder(index), redriven), tally: newTally(index)},
 	}, nil
 }
 
@@ -126,9 +125,14 @@ func (a *Admin) PrepareTarget(ctx context.Context, t sink.Target) error {
 	return a.Prepare(ctx, t.Name, t.Name, false)
 }
 
-// OpenTarget is Open.
+// OpenTarget is Open. The writer makes the folder again where people have moved
+// it away: its name is theirs.
 func (a *Admin) OpenTarget(ctx context.Context, t sink.Target) (sink.Sink, error) {
-	return a.Open(ctx, t.Name)
+	w, err := a.Open(ctx, t.Name)
+	if err == nil {
+		w.(*writer).again = true
+	}
+	return w, err
 }
 
 // Search refuses: there is no index of words.
@@ -136,12 +140,20 @@ func (a *Admin) Search(_ context.Context, alias, _ string, _ int) ([]sink.Hit, i
 	if err := checkNames(alias); err != nil {
 		return nil, 0, err
 	}
-	for _, dir := range []string{filepath.Join(a.current, alias), a.Folder(alias)} {
-		if _, err := os.Stat(dir); err == nil {
-			return nil, 0, fmt.Errorf("files cannot be searched: look into %s with grep -r", dir)
-		}
+	dir := a.Place(alias)
+	if _, err := os.Stat(dir); err != nil {
+		return nil, 0, fmt.Errorf("%q in %s: %w", alias, a.current, sink.ErrNoIndex)
 	}
-	return nil, 0, fmt.Errorf("%q in %s: %w", alias, a.current, sink.ErrNoIndex)
+	return nil, 0, fmt.Errorf("files cannot be searched: look into %s/ with grep -r", dir)
+}
+
+// Place is where people find the files of an alias, or of an index without one.
+func (a *Admin) Place(alias string) string {
+	link := filepath.Join(a.current, alias)
+	if _, err := os.Lstat(link); err == nil {
+		return link
+	}
+	return a.folder(alias)
 }
 
 // Drop removes the folder of the index, and the alias if it pointed there. No
@@ -156,7 +168,7 @@ func (a *Admin) Drop(_ context.Context, alias, index string) error {
 			return unavailable(fmt.Errorf("drop index %q: %w", index, err))
 		}
 	}
-	if err := os.RemoveAll(a.Folder(index)); err != nil {
+	if err := os.RemoveAll(a.folder(index)); err != nil {
 		return unavailable(fmt.Errorf("drop index %q: %w", index, err))
 	}
 	a.mu.Lock()

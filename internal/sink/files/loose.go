@@ -27,7 +27,7 @@ func (w *writer) Write(ctx context.Context, ops []sink.Op) ([]sink.Result, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := exists(filepath.Dir(w.dir), w.index); err != nil {
+	if err := w.there(); err != nil {
 		return nil, err
 	}
 	l := &w.loose

@@ -70,7 +70,8 @@ func (t *tally) read(ctx context.Context, names []string) error {
 		if t.files[name] {
 			continue
 		}
-		if _, err := each(ctx, name, func(l *line) { t.take(l) }); err != nil {
+		_, err := each(ctx, name, t.take)
+		if err != nil && !errors.Is(err, errNoEnd) { // Audit names such a file
 			t.forget() // a part of the file was taken
 			return err
 		}
@@ -138,7 +139,9 @@ func each(ctx context.Context, name string, visit func(*line)) (*slice, error) {
 		}
 		visit(&l)
 	}
-	if err := in.Err(); err != nil {
+	switch err := in.Err(); {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, bufio.ErrTooLong):
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return nil, fmt.Errorf("%s: %w", name, errNoEnd)
@@ -169,7 +172,7 @@ func (a *Admin) tallied(ctx context.Context, index string) (t *tally, done func(
 	}
 	a.mu.Unlock()
 	t.mu.Lock()
-	names, err := list(a.Folder(index))
+	names, err := list(a.folder(index))
 	if err == nil {
 		err = t.read(ctx, names)
 	}
@@ -222,7 +225,7 @@ func (a *Admin) Audit(ctx context.Context, index string) (sink.Audit, error) {
 	if err := a.there(index); err != nil {
 		return found, err
 	}
-	names, err := list(a.Folder(index))
+	names, err := list(a.folder(index))
 	if err != nil {
 		return found, failed(err)
 	}
@@ -230,7 +233,7 @@ func (a *Admin) Audit(ctx context.Context, index string) (sink.Audit, error) {
 	seen := map[uint64]bool{}
 	ends := map[string]*slice{} // the last file of each folder
 	for _, name := range names {
-		short, lines := strings.TrimPrefix(name, a.Folder(index)+"/"), int64(0)
+		short, lines := strings.TrimPrefix(name, a.folder(index)+"/"), int64(0)
 		s, err := each(ctx, name, func(l *line) {
 			lines++
 			t.take(l)
@@ -249,7 +252,7 @@ func (a *Admin) Audit(ctx context.Context, index string) (sink.Audit, error) {
 			return found, ctx.Err()
 		}
 		if err != nil {
-			found.Faults = append(found.Faults, strings.TrimPrefix(err.Error(), a.Folder(index)+"/"))
+			found.Faults = append(found.Faults, strings.TrimPrefix(err.Error(), a.folder(index)+"/"))
 			continue
 		}
 		found.Faults = append(found.Faults, s.faults(short, lines, ends[filepath.Dir(name)])...)

@@ -25,7 +25,18 @@ const (
 type writer struct {
 	index string
 	dir   string
+	again bool // the folder may be made again
 	loose loose
+}
+
+// there says whether the index is there. One that is deleted stays deleted.
+func (w *writer) there() error {
+	if w.again {
+		if err := makeFolder(w.dir); err != nil {
+			return failed(err)
+		}
+	}
+	return exists(filepath.Dir(w.dir), w.index)
 }
 
 // Close has nothing to do: whoever began a span ends it.
@@ -57,14 +68,13 @@ func (w *writer) Begin(ctx context.Context, sp sink.Partition, from int64) (sink
 	return kept, s, nil
 }
 
-// folder makes the folder of a partition, but never that of the index: one that
-// is deleted stays deleted.
+// folder makes the folder of a partition.
 func (w *writer) folder(sp sink.Partition) (partition, error) {
 	p, err := partitionOf(w.dir, sp)
 	if err != nil {
 		return p, err
 	}
-	if err := exists(filepath.Dir(w.dir), w.index); err != nil {
+	if err := w.there(); err != nil {
 		return p, err
 	}
 	if err := makeFolder(p.dir, filepath.Dir(p.dir)); err != nil {
