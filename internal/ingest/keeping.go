@@ -107,6 +107,7 @@ func (s *slice) full() bool { return s.kept.span != nil && s.kept.span.Full() }
 // documents, then the position is the answer. If another one was first its end
 // is the end of this slice, too. It is not cancelled: its caller waits for it.
 func (s *slice) keep() {
+	s.giveUp()
 	if !s.pending() {
 		s.discard()
 		return
@@ -147,6 +148,15 @@ func (k *keeping) keep(ctx context.Context, to int64, ledger contract.Ledger, li
 		return err
 	})
 	return won, err
+}
+
+// giveUp forgets a batch in hand, and what a span has of it: its offsets come
+// again.
+func (s *slice) giveUp() {
+	s.batch = nil
+	if s.kept.span != nil {
+		s.kept.span.Undo()
+	}
 }
 
 // discard forgets a span that was not kept.

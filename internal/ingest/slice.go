@@ -166,6 +166,9 @@ func (s *slice) on(e Event) {
 func (s *slice) advance() {
 	s.position = s.batch.next
 	s.ledger = s.ledger.Add(s.batch.ledger)
+	if s.kept.span != nil {
+		s.kept.span.Mark()
+	}
 	s.pace(s.batch.ledger.Offsets - s.batch.ledger.Compacted)
 	s.batch = nil
 	clear(s.stated)
@@ -262,7 +265,7 @@ func (s *slice) tooSlow() {
 func (s *slice) reset(class Class, next State, text string) {
 	s.wait(class, text, 0)
 	s.drop()
-	s.batch = nil
+	s.giveUp()
 	if s.over {
 		return
 	}

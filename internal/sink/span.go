@@ -34,6 +34,10 @@ type Span interface {
 	Limit() int64
 	// Write is Sink.Write, but that what it takes lasts only once it is kept.
 	Write(ctx context.Context, ops []Op) ([]Result, error)
+	// Mark says that what was written so far is settled; Undo forgets what was
+	// written since: its offsets are not.
+	Mark()
+	Undo()
 	// Full says that the span should be kept before more is written.
 	Full() bool
 	// Keep makes the span durable, and ends it; note is a JSON object of at most

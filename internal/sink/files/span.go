@@ -158,10 +158,18 @@ type span struct {
 	unsynced int64
 	lines    int64
 	buf      []byte
+
+	markSize, markLines int64
 }
 
 // Limit is where the next file begins.
 func (s *span) Limit() int64 { return s.limit }
+
+// Mark notes where the settled lines end.
+func (s *span) Mark() { s.markSize, s.markLines = s.size, s.lines }
+
+// Undo goes back there; what stands behind is written over, or cut off.
+func (s *span) Undo() { s.size, s.lines = s.markSize, s.markLines }
 
 // Full says that the file is large enough.
 func (s *span) Full() bool { return s.size >= fullAt }
