@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -71,5 +72,35 @@ func TestDiskFull(t *testing.T) {
 	found, err := a.Audit(ctx, "x")
 	if err != nil || found.Files != 1 || found.Lines != 1 || len(found.Faults) > 0 {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestOneAtATime: nobody names a file while another process may be doing so.
+func TestOneAtATime(t *testing.T) {
+	ctx := t.Context()
+	a := New(t.TempDir())
+	p := sink.Partition{Reader: "r", Topic: "t"}
+	if err := a.PrepareTarget(ctx, sink.Target{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := a.OpenTarget(ctx, sink.Target{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s, err := w.(sink.Spans).Begin(ctx, p, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, cancel := context.WithCancel(ctx)
+	cancel()
+	err = locked(ctx, s.(*span).p.lock, func() error {
+		won, err := s.Keep(late, 1, []byte("{}"))
+		if won {
+			t.Error("kept beside another one")
+		}
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }

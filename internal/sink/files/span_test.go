@@ -398,3 +398,28 @@ func TestNothingWritten(t *testing.T) {
 	}
 	sound(t, dir, 0)
 }
+
+// TestRedrivenOnce: what a redrive writes again after a crash, in other batches,
+// is no second line.
+func TestRedrivenOnce(t *testing.T) {
+	dir := t.TempDir()
+	var ops []sink.Op
+	for i := range 20 {
+		ops = append(ops, sinktest.Op(fmt.Sprint("id-", i), int64(i), "t", "x"))
+	}
+	ops = append(ops, sink.Op{ID: "gone", Version: 1, Delete: true})
+	for _, batch := range [][]sink.Op{ops[:12], ops[5:], ops, nil} {
+		results, err := process(t, dir).(sink.Sink).Write(t.Context(), batch)
+		must(t, err)
+		for i, r := range results {
+			if r.Outcome != sink.Loaded {
+				t.Errorf("%d: %+v", i, r)
+			}
+		}
+	}
+	found, err := files.New(dir).Audit(t.Context(), "x")
+	must(t, err)
+	if found.Lines != 21 || found.Documents != 20 || found.Repeats > 0 || found.Files != 2 || len(found.Faults) > 0 {
+		t.Errorf("%+v", found)
+	}
+}
