@@ -63,6 +63,8 @@ func TestExitCodesOfEndings(t *testing.T) {
 	empty.Totals = contract.Totals{Locators: 1, Refused: map[string]int64{"robots": 1}}
 	down := summary(contract.OutcomeCompleted)
 	down.Totals = contract.Totals{Locators: 1, GivenUp: map[string]int64{"dns": 1}}
+	inFiles := summary(contract.OutcomeCompleted)
+	inFiles.Sink = spec.SinkFiles
 	address := summary(contract.OutcomeCompleted)
 	address.Totals = contract.Totals{Locators: 2, Refused: map[string]int64{"address": 1, "robots": 1}}
 	for _, tt := range []struct {
@@ -72,6 +74,7 @@ func TestExitCodesOfEndings(t *testing.T) {
 		want string
 	}{
 		{"completed", ending{state: stateCompleted, summary: summary("completed")}, exitOK, "completed in 2m13s"},
+		{"files", ending{state: stateCompleted, summary: inFiles}, exitOK, "its documents are JSONL files; where: starter search docs-example-org WORDS"},
 		{"time", ending{state: stateCompleted, summary: summary("time")}, exitOK, "ended at its time limit"},
 		{"failed pages", ending{state: stateCompleted, summary: failed}, exitPages, "failed     3 (timeout 2, dns 1)"},
 		{"failed documents", ending{state: stateCompleted, summary: errs}, exitPages, "1 failed"},
@@ -460,6 +463,19 @@ func TestSearch(t *testing.T) {
 	f.noKafka = false
 	if got := f.run("search", "nobody", "with"); got.code != exitNotFound {
 		t.Error(got)
+	}
+}
+
+// Files cannot be searched: the answer says where they are and what to type.
+func TestSearchOfFiles(t *testing.T) {
+	f := newFakes()
+	f.add(t, gen1, docs(t, func(s *spec.Spec) { s.Sink.Kind = spec.SinkFiles }), nil)
+	f.load.specs = map[string]json.RawMessage{"shop": encoded(t, small+"sink: {kind: files, index: orders}\n")}
+	for name, dir := range map[string]string{"docs-example-org": "/data/files/docs-example-org/", "load/shop": "/data/files/orders/"} {
+		got := f.run("search", name, "word")
+		if got.code != exitNotFound || !strings.Contains(got.err, "no index to search") || !strings.Contains(got.err, "WORD "+dir) {
+			t.Error(got)
+		}
 	}
 }
 

@@ -30,17 +30,17 @@ func (f fakeHolder) Holds(_ context.Context, _ string, ids []sink.HeldID) ([]sin
 
 // countAgain runs verify over a topic of values and a sink that holds what was
 // loaded; change spoils something before.
-func countAgain(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fakeHolder)) findings {
+func countAgain(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fakeHolder), auditor ...sink.Auditor) findings {
 	t.Helper()
 	var err error
-	f := countAgainErr(t, change, &err)
+	f := countAgainErr(t, change, &err, auditor...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func countAgainErr(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fakeHolder), counted *error) findings {
+func countAgainErr(t *testing.T, change func(*contract.LoadReport, *fakeErrors, fakeHolder), counted *error, auditor ...sink.Auditor) findings {
 	t.Helper()
 	log := &fakeErrors{partitions: map[string]int{"orders": 1, "errs": 1}, recs: map[string][]kafkalog.Record{}}
 	holder := fakeHolder{}
@@ -71,6 +71,9 @@ func countAgainErr(t *testing.T, change func(*contract.LoadReport, *fakeErrors, 
 			transform: func(contract.LoadReport) (transform.Func, error) { return f, nil },
 		},
 		log: log, holder: holder,
+	}
+	for _, a := range auditor {
+		c.auditor = a
 	}
 	*counted = c.count(t.Context())
 	return c.found
@@ -185,6 +188,34 @@ func TestVerifyNamesGaps(t *testing.T) {
 		if f.Balanced || f.Missing == 0 || !strings.Contains(strings.Join(f.Gaps, "\n"), tt.want) {
 			t.Errorf("%s: want %s, got %+v", tt.name, tt.want, f)
 		}
+	}
+}
+
+// fakeAuditor is a sink files as verify sees them.
+type fakeAuditor struct {
+	found sink.Audit
+	err   error
+}
+
+func (f fakeAuditor) Audit(context.Context, string) (sink.Audit, error) { return f.found, f.err }
+
+func TestVerifyAuditsFiles(t *testing.T) {
+	found := sink.Audit{Files: 2, Lines: 2500, Documents: 2499, Repeats: 3, Repeated: []string{"a line 7"}}
+	audited := func(found sink.Audit, err error) findings {
+		return countAgain(t, nil, fakeAuditor{found, err})
+	}
+	f := audited(found, nil)
+	text := verdictText("load/shop", f)
+	if !f.Balanced || !strings.Contains(text, "2 files, 2,500 lines: 2,499 documents at their highest version, 3 lines repeat an id and version") ||
+		!strings.Contains(text, "a line 7") || !strings.Contains(text, "and 2 more") {
+		t.Errorf("%+v\n%s", f, text)
+	}
+	found.Faults = []string{"b begins at offset 5, but the file before it ends at 7"}
+	if f := audited(found, nil); f.Balanced || f.Missing != 1 || f.Gaps[0] != found.Faults[0] {
+		t.Errorf("%+v", f)
+	}
+	if f := audited(sink.Audit{}, sink.ErrNoIndex); !f.Balanced || f.Audit != nil {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -217,6 +217,8 @@ func TestLoadProblems(t *testing.T) {
 		{source("id: a") + "\nsink: {kind: postgres}", "choose sqlite or elastic or files"},
 		{source("id: a") + "\nsink: {index: A}", "is no name of an index"},
 		{source("id: a") + "\nsink: {data_stream: true}", "means nothing to SQLite"},
+		{source("id: a") + "\nsink: {kind: files, data_stream: true}", "means nothing to files"},
+		{source("routing_field: a") + "\nsink: {kind: files}", "means nothing to files"},
 		{source("id: a") + "\nsink: {kind: elastic, template: missing.json}", "cannot be read (no such file or directory)"},
 		{source("id: a") + "\nlimits: {record: 1}", `limits.record: "1": is not between 1KiB and 64MiB`},
 		{source("id: a") + "\nlimits: {record: big}", "is no size"},

@@ -248,7 +248,8 @@ func TestOldVersions(t *testing.T) {
 	dir := t.TempDir()
 	w := process(t, dir)
 	for i, op := range []sink.Op{
-		sinktest.Op("a", 5, "new", "x"), sinktest.Op("a", 4, "old", "x"), sinktest.Op("b", 1, "t", "x"), {ID: "b", Version: 2, Delete: true},
+		sinktest.Op("a", 5, "new", "x"), sinktest.Op("a", 4, "old", "x"), sinktest.Op("b", 1, "t", "x"),
+		{ID: "b", Version: 2, Delete: true},
 		sinktest.Op("a", 5, "again", "x"),
 	} {
 		s := begin(t, w, int64(i))
