@@ -316,6 +316,9 @@ func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, 
 			n.Start = r.Start
 		}
 	}
+	if r.Moved != "" { // another range begins
+		n.Start, n.Before = r.Start, n.Ledger.Sub(r.Ledger)
+	}
 	note, err := json.Marshal(n)
 	for err == nil && len(note) > maxNote && len(n.Skips) > 0 {
 		a.Logger.Warn("a skip does not fit a loader's copied position: another run of the load will not know it",

@@ -204,6 +204,10 @@ func (l *load) take(r contract.LoadResult) {
 		if r.PriorMoved != "" {
 			l.note("%s", r.PriorMoved)
 		}
+		if r.Moved != "" {
+			l.note("%s", r.Moved)
+			l.begin(r.Start)
+		}
 		if r.Prior.Offsets == 0 {
 			l.st.Start = r.Start
 		}

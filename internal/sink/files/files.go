@@ -125,14 +125,14 @@ func (a *Admin) PrepareTarget(ctx context.Context, t sink.Target) error {
 	return a.Prepare(ctx, t.Name, t.Name, false)
 }
 
-// OpenTarget is Open. The writer makes the folder again where people have moved
-// it away: its name is theirs.
+// OpenTarget is Open.
 func (a *Admin) OpenTarget(ctx context.Context, t sink.Target) (sink.Sink, error) {
-	w, err := a.Open(ctx, t.Name)
-	if err == nil {
-		w.(*writer).again = true
-	}
-	return w, err
+	return a.Open(ctx, t.Name)
+}
+
+// DropTarget removes the folder of a load; see sink.Targets.
+func (a *Admin) DropTarget(ctx context.Context, t sink.Target) (bool, error) {
+	return true, a.Drop(ctx, t.Name, t.Name)
 }
 
 // Search refuses: there is no index of words.

@@ -95,7 +95,7 @@ func check(op sink.Op) error {
 }
 
 func reject(err error) sink.Result {
-	return sink.Result{Outcome: sink.Rejected, Status: 400, Type: "invalid_document", Reason: sink.CutReason(err.Error())}
+	return sink.Result{Outcome: sink.Rejected, Status: 400, Type: sink.TypeInvalid, Reason: sink.CutReason(err.Error())}
 }
 
 // lastLine encodes the line that says what the file is.

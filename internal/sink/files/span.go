@@ -25,19 +25,12 @@ const (
 type writer struct {
 	index string
 	dir   string
-	again bool // the folder may be made again
 	loose loose
 }
 
-// there says whether the index is there. One that is deleted stays deleted.
-func (w *writer) there() error {
-	if w.again {
-		if err := makeFolder(w.dir); err != nil {
-			return failed(err)
-		}
-	}
-	return exists(filepath.Dir(w.dir), w.index)
-}
+// there says whether the index is there. One that is deleted stays deleted: a
+// loader that was given up must not leave files for the next one to find.
+func (w *writer) there() error { return exists(filepath.Dir(w.dir), w.index) }
 
 // Close has nothing to do: whoever began a span ends it.
 func (w *writer) Close() error { return nil }

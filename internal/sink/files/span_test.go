@@ -374,9 +374,16 @@ func TestTrouble(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "current/c")); err == nil {
 		t.Error("the alias is still there")
 	}
-	// That of a load is made again where people moved it away.
-	must(t, os.RemoveAll(filepath.Join(dir, "files/x")))
-	span(t, w, 0, 3)
+	for range 2 { // a load that is deleted and begun again
+		dropped, err := a.DropTarget(t.Context(), sink.Target{Name: "x"})
+		if must(t, err); !dropped {
+			t.Error("the load's folder is still there")
+		}
+	}
+	if _, _, err := w.Begin(t.Context(), orders, 0); !errors.Is(err, sink.ErrNoIndex) {
+		t.Errorf("a deleted load: %v", err)
+	}
+	span(t, process(t, dir), 0, 3)
 	sound(t, dir, 3)
 }
 
