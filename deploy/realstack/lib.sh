@@ -3,7 +3,7 @@
 
 set -euo pipefail
 
-say() { echo "realstack: $*" >&2; }
+say() { echo "${who:-realstack}: $*" >&2; }
 die() { say "$*"; exit 1; }
 
 need() {
@@ -106,4 +106,50 @@ resume() {
 search_ready() {
   curl -sf -m 3 -o /dev/null "http://127.0.0.1:$port/_cat/indices" &&
     curl -sf -m 3 -o /dev/null "http://127.0.0.1:$port/_cluster/health?wait_for_no_initializing_shards=true&timeout=1s"
+}
+
+# workshop NAME: makes a temporary directory, work, for servers that raise
+# starts. At the end of the script, whatever it was, they are stopped, and the
+# directory is removed, or kept with its logs if KEEP is set.
+workshop() {
+  who=$1
+  work=$(mktemp -d "${TMPDIR:-/tmp}/trawl-$1.XXXXXX")
+  trap close_workshop EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+close_workshop() {
+  local code=$? dir
+  trap '' INT TERM
+  for dir in "$work"/*/; do
+    "$here/stop.sh" "$dir" || "$here/stop.sh" "$dir" KILL || true
+  done
+  if [[ -n ${KEEP:-} ]]; then
+    say "kept $work"
+  else
+    rm -rf "$work"
+  fi
+  exit "$code"
+}
+
+# free_port SPAN: sets port so that port and port+SPAN are free: a second port of
+# each server is that far off. Below the range that systems hand out themselves.
+free_port() {
+  local i
+  for ((i = 0; i < 100; i++)); do
+    port=$((20000 + RANDOM % 10000))
+    if ! taken "$port" && ! taken $((port + $1)); then return; fi
+  done
+  die "no free port in 100 tries"
+}
+
+# raise SERVER [key=value ...]: starts kafka, opensearch or es on free ports, in
+# the workshop's directory of that name; sets port.
+raise() {
+  local server=$1 span=100
+  shift
+  if [[ $server == kafka ]]; then span=1; fi
+  free_port "$span"
+  "$here/$server.sh" "$port" "$work/$server" "$@" >/dev/null
 }

@@ -68,6 +68,16 @@ func (d *Dev) Env(dataDir string) []string {
 	}
 }
 
+// Given is an environment variable that names a real server: it must be set.
+func Given(tb testing.TB, name string) string {
+	tb.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		tb.Fatalf("%s is not set: run this by \"make test-real\"", name)
+	}
+	return v
+}
+
 func startDev(tb testing.TB, dataDir, temporalPort, uiPort, kafkaPort string) *Dev {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "endpoints.json")

@@ -20,7 +20,6 @@ import (
 	"trawl/dev/e2e/harness"
 	"trawl/internal/contract"
 	"trawl/internal/kafkalog"
-	"trawl/internal/sink/elastic/estest"
 	"trawl/internal/sink/sqlite"
 )
 
@@ -32,7 +31,7 @@ const (
 
 func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
-// line is a stack with a worker.
+// line is a stack with a worker, and a Kafka.
 type line struct {
 	t      *testing.T
 	dev    *harness.Dev
@@ -45,9 +44,16 @@ type line struct {
 
 func newLine(t *testing.T, extra ...string) *line {
 	t.Helper()
-	l := &line{t: t, data: t.TempDir(), dev: harness.StartDev(t, t.TempDir()), extra: extra}
+	dev := harness.StartDev(t, t.TempDir())
+	return newLineOn(t, dev, dev.Kafka, extra...)
+}
+
+// newLineOn takes the Kafka at brokers instead of the stack's.
+func newLineOn(t *testing.T, dev *harness.Dev, brokers string, extra ...string) *line {
+	t.Helper()
+	l := &line{t: t, data: t.TempDir(), dev: dev, extra: append(extra, "TRAWL_KAFKA_BROKERS="+brokers)}
 	var err error
-	if l.log, err = kafkalog.Open(kafkalog.Config{Brokers: []string{l.dev.Kafka}, ClientID: "test"}); err != nil {
+	if l.log, err = kafkalog.Open(kafkalog.Config{Brokers: strings.Split(brokers, ","), ClientID: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.log.Close)
@@ -105,8 +111,9 @@ func (l *line) topic(name string, partitions int) {
 	}
 }
 
+// ctx of one step; cleaning up is one, too.
 func (l *line) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), time.Minute)
 	l.t.Cleanup(cancel)
 	return ctx
 }
@@ -287,39 +294,6 @@ func TestTopicsComeAndGo(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	l.starter(0, "cancel", "load/shop", "--wait")
-}
-
-// TestQanal runs the example of the documentation: a river and a plain topic
-// with daily indexes.
-func TestQanal(t *testing.T) {
-	t.Parallel()
-	server := estest.New()
-	t.Cleanup(server.Close)
-	l := newLine(t, "TRAWL_ELASTIC_URL="+server.URL())
-	l.topic("catalogue", 2)
-	l.topic("access-log", 1)
-	l.put("catalogue", 0,
-		`{"index":"books","type":"book","id":"b1","source":{"title":"One"}}`,
-		`{"index":"films","id":"f1","source":{"title":"Two"}}`)
-	l.put("access-log", 0,
-		`{"at":1772323200000,"request":{"id":"r1"},"bytes":"17","session":"s"}`,
-		`{"at":1772409600000,"request":{"id":"r2"},"bytes":18}`)
-	file := filepath.Join("..", "..", "..", "docs", "load-qanal.yaml")
-	s := summary(t, l.starter(0, "load", "--json", "-f", file))
-	if s.Ledger.Loaded != 4 || s.Ledger.Errors != 0 {
-		t.Errorf("%+v", s.Ledger)
-	}
-	for index, id := range map[string]string{"books": "b1", "films": "f1", "access-2026-03-01": "r1", "access-2026-03-02": "r2"} {
-		if docs := server.Docs(index); len(docs) != 1 || !has(docs, id) {
-			t.Errorf("index %s holds %v, want %s", index, docs, id)
-		}
-	}
-	l.starter(0, "verify", "qanal")
-}
-
-func has(docs map[string]int64, id string) bool {
-	_, ok := docs[id]
-	return ok
 }
 
 // TestDonePartitionsAreTakenBackAndLoadsAreDeleted: an empty partition has an

@@ -65,18 +65,11 @@ type found struct {
 	} `json:"hits"`
 }
 
-// given is a variable that must be set.
-func given(t *testing.T, name string) string {
-	t.Helper()
-	v := os.Getenv(name)
-	if v == "" {
-		t.Fatalf("%s is not set: run this by \"make test-real\"", name)
+func TestRealCrawl(t *testing.T) {
+	servers := []string{
+		"TRAWL_KAFKA_BROKERS=" + harness.Given(t, "TRAWL_KAFKA_BROKERS"),
+		"TRAWL_ELASTIC_URL=" + harness.Given(t, "TRAWL_ELASTIC_URL"), "TRAWL_HTTP_ADDR=127.0.0.1:0",
 	}
-	return name + "=" + v
-}
-
-func TestCrawl(t *testing.T) {
-	servers := []string{given(t, "TRAWL_KAFKA_BROKERS"), given(t, "TRAWL_ELASTIC_URL"), "TRAWL_HTTP_ADDR=127.0.0.1:0"}
 	w, err := web.New(site)
 	if err != nil {
 		t.Fatal(err)
