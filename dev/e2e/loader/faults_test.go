@@ -23,6 +23,15 @@ type fault struct {
 	// that is not the cell's. The worker is killed when it states the failure.
 	poison string
 	fate   ingest.Class
+	// last is a request that the broker takes, and of which the worker does not
+	// live to hear.
+	last func(kmsg.Request) bool
+	// sqlite: documents go to SQLite. What it does to the file lasts until the
+	// worker is dead.
+	sqlite func(*plant) (undo func())
+	// named: nobody sees the fault but the worker, so that it is killed when its
+	// state says so. A port that is shut is such a fault.
+	named bool
 
 	short bool // in the short form, too
 }
@@ -72,7 +81,7 @@ var faults = map[pair]fault{
 	{ingest.Transform, ingest.TransformFailed}: {poison: `{"n":"no number"}`},
 
 	{ingest.Load, ingest.Uncategorised}:   {sink: welcome, short: true},
-	{ingest.Load, ingest.MessageTooBig}:   {poison: `{"n":1,"s":"` + strings.Repeat("x", 2*maxContent) + `"}`, short: true},
+	{ingest.Load, ingest.MessageTooBig}:   {poison: `{"n":1,"s":"` + strings.Repeat("x", 2*maxContent) + `"}`},
 	{ingest.Load, ingest.Network}:         {sink: hangUp, short: true},
 	{ingest.Load, ingest.SinkUnavailable}: {sink: hangUp, shut: sinkGate},
 	{ingest.Load, ingest.SinkFailed}:      {sink: noBackend},

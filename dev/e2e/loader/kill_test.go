@@ -11,12 +11,13 @@ import (
 
 // kill runs a cell: a fault, the death of the worker at that instant, a new
 // worker; then everything has to be there, once. It says what happened.
-func kill(t *testing.T, p pair, f fault, _ int) string {
-	l := newPlant(t, p, f)
+func kill(t *testing.T, c cell) string {
+	l := newPlant(t, c.pair, c.fault)
 	l.fill(0)
 	l.startWorker()
+	undo := func() {}
 	at := int64(-1)                  // no position yet
-	if p.state == ingest.Configure { // the fault is there from the start
+	if c.state == ingest.Configure { // the fault is there from the start
 		l.fill(1)
 		l.arm()
 		l.start()
@@ -25,9 +26,12 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 		l.until("half of the records are loaded", time.Minute, func() bool { return l.report().Position == records/2 })
 		at = records / 2
 		l.arm()
+		if c.sqlite != nil {
+			undo = c.sqlite(l)
+		}
 		l.fill(1)
 	}
-	if f.shut != nil {
+	if c.shut != nil || c.named {
 		l.until("the state names the class", time.Minute, l.named)
 		l.killWorker()
 	}
@@ -36,19 +40,22 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 	case <-time.After(time.Minute):
 		t.Fatalf("the fault was not met: %d hits, loader %+v", l.hits, l.report())
 	}
+	undo()
 	must(t, l.kafkaGate.open())
 	must(t, l.sinkGate.open())
 	died := time.Now()
 	l.startWorker()
 	l.until("every record is a document or a failure", doneTimeout, func() bool {
 		failures, _ := l.failures()
-		return len(l.es.Docs(indexName)) == len(l.good) && len(failures) == len(l.bad)
+		return len(l.docs()) == len(l.good) && len(failures) == len(l.bad)
 	})
 	r := contract.LoadReport{Position: at}
 	l.until("the loader is at the end", time.Minute, func() bool {
-		if now := l.report(); now.Position < r.Position {
+		now, known := l.ask()
+		if known && now.Position < r.Position {
 			t.Errorf("position went from %d to %d", r.Position, now.Position)
-		} else {
+		}
+		if known {
 			r = now
 		}
 		return r.Position == records
@@ -69,7 +76,7 @@ func kill(t *testing.T, p pair, f fault, _ int) string {
 // failures.
 func (l *plant) conserved(r contract.LoadReport) int {
 	l.t.Helper()
-	docs := l.es.Docs(indexName)
+	docs := l.docs()
 	failures, stated := l.failures()
 	for o := range int64(records) {
 		id := ingest.RecordID(sourceTopic, 1, o)

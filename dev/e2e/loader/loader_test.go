@@ -9,6 +9,7 @@
 package loader
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -65,25 +66,44 @@ func TestKillsAreComplete(t *testing.T) {
 	}
 }
 
-func TestKill(t *testing.T) {
-	allowed, never := matrix()
+// cell is a fault at which the worker is killed.
+type cell struct {
+	name string
+	pair
+	fault
+}
+
+// run kills a worker in every cell that is asked for, and gives what happened.
+func run(t *testing.T, cells []cell) map[string]string {
+	t.Helper()
 	var mu sync.Mutex
-	outcome := map[pair]string{}
+	outcome := map[string]string{}
 	t.Run("cells", func(t *testing.T) {
-		for i, p := range allowed {
-			f, made := faults[p]
-			if !made || os.Getenv(allCells) == "" && !f.short {
+		for _, c := range cells {
+			if os.Getenv(allCells) == "" && !c.short {
 				continue
 			}
-			t.Run(p.String(), func(t *testing.T) {
+			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				said := kill(t, p, f, i)
+				said := kill(t, c)
 				mu.Lock()
 				defer mu.Unlock()
-				outcome[p] = said
+				outcome[c.name] = said
 			})
 		}
 	})
+	return outcome
+}
+
+func TestKill(t *testing.T) {
+	allowed, never := matrix()
+	var cells []cell
+	for _, p := range allowed {
+		if f, made := faults[p]; made {
+			cells = append(cells, cell{p.String(), p, f})
+		}
+	}
+	outcome := run(t, append(cells, sqliteCells...))
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-34s %s\n", "state and class", "kill -9 at that instant")
 	ingest.Table(func(s ingest.State, e ingest.Event, _ ingest.Step) {
@@ -91,13 +111,14 @@ func TestKill(t *testing.T) {
 			return
 		}
 		p := pair{s, ingest.Class(e)}
-		said := outcome[p]
 		if why := never[p] + hermeticOnly[p]; why != "" {
-			said = "- " + why
-		} else if said == "" {
-			said = "not run"
+			fmt.Fprintf(&b, "%-34s - %s\n", p, why)
+		} else {
+			fmt.Fprintf(&b, "%-34s %s\n", p, cmp.Or(outcome[p.String()], "not run"))
 		}
-		fmt.Fprintf(&b, "%-34s %s\n", p, said)
 	})
+	for _, c := range sqliteCells {
+		fmt.Fprintf(&b, "%-34s %s\n", c.name, cmp.Or(outcome[c.name], "not run"))
+	}
 	t.Logf("%d records per cell:\n%s", records, b.String())
 }

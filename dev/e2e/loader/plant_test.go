@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,7 +96,7 @@ func newPlant(t *testing.T, p pair, f fault) *plant {
 	must(t, l.feed.EnsureTopics(t.Context(), []kafkalog.TopicSpec{
 		{Name: sourceTopic, Partitions: 2, Config: map[string]string{"max.message.bytes": strconv.Itoa(128 << 20)}},
 	}))
-	for _, key := range logtest.FaultKeys {
+	for _, key := range append(slices.Clone(logtest.FaultKeys), kmsg.OffsetCommit) {
 		l.kafka.ControlKey(key.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			l.kafka.KeepControl()
 			return l.broker(r)
@@ -182,6 +183,10 @@ var errCut = errors.New("cut")
 func (l *plant) broker(r kmsg.Request) (kmsg.Response, error, bool) {
 	if q, ok := r.(*kmsg.ProduceRequest); ok && l.fault.poison != "" && q.Topics[0].Topic == l.errorsTopic() {
 		return l.stating(q)
+	}
+	if l.fault.last != nil && l.fault.last(r) {
+		l.killWorker()
+		return nil, nil, false
 	}
 	if l.fault.kafka == nil || l.fault.poison != "" || !l.concerns(r) {
 		return nil, nil, false
@@ -277,15 +282,18 @@ sources:
     format: json
     fields:
       - cast: {field: n, type: int}
-sink: {kind: elastic, index: ` + indexName + `}
 limits: {record: 1MiB, batch_count: 20}
-`
+sink: {index: ` + indexName + `, kind: `
 
 // start starts the load.
 func (l *plant) start() {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "load.yaml")
-	must(l.t, os.WriteFile(file, []byte(loadSpec), 0o600))
+	kind := "elastic"
+	if l.fault.sqlite != nil {
+		kind = "sqlite"
+	}
+	must(l.t, os.WriteFile(file, []byte(loadSpec+kind+"}\n"), 0o600))
 	r := harness.RunProcess(l.t, "starter load", harness.StarterBinary(l.t), l.env(), startTimeout, "load", "-f", file, "--wait=false")
 	if r.Code != 0 {
 		l.t.Fatalf("starter load: %v", r)
@@ -308,14 +316,23 @@ func (l *plant) until(what string, timeout time.Duration, met func() bool) {
 
 // report is what the loader's parent knows of it.
 func (l *plant) report() contract.LoadReport {
+	r, known := l.ask()
+	if !known {
+		return contract.LoadReport{Position: -1}
+	}
+	return r
+}
+
+// ask the loader's parent, if there is somebody to answer.
+func (l *plant) ask() (r contract.LoadReport, known bool) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Second)
 	defer cancel()
 	answer, err := l.client.QueryWorkflow(ctx, workflows.LoadRootID(loadName), "", workflows.QryStatus)
-	var r contract.LoadsStatus
-	if err != nil || answer.Get(&r) != nil || len(r.Partitions) == 0 {
-		return contract.LoadReport{Position: -1}
+	var s contract.LoadsStatus
+	if err != nil || answer.Get(&s) != nil || len(s.Partitions) == 0 {
+		return r, false
 	}
-	return r.Partitions[0]
+	return s.Partitions[0], true
 }
 
 // named: the state of the running slice names class and state of the cell.
@@ -335,6 +352,15 @@ func (l *plant) named() bool {
 		}
 	}
 	return false
+}
+
+// docs are the ids and versions in the sink.
+func (l *plant) docs() map[string]int64 {
+	l.t.Helper()
+	if l.fault.sqlite != nil {
+		return l.rows()
+	}
+	return l.es.Docs(indexName)
 }
 
 // failures of the errors topic, by id, and how many records state them.
