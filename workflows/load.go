@@ -331,16 +331,38 @@ func (l *load) describe(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, details(l.name(), l.st))
 }
 
+// details are Markdown: what is wrong first, and what a server said between
+// backticks, so that nothing in it is taken for a link or emphasis.
 func details(name string, r contract.LoadReport) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s**: %s at %d of %d, lag %d, %.1f documents/s\n\n%s", name, r.State, r.Position, r.End, lag(r), r.Rate, ledgerLine(r.Ledger))
-	if t := troubleOf(name, r); t != "" {
-		b.WriteString("\n\n" + t)
+	t := r.Retry
+	wrong := t.Error != "" && !r.Closed
+	fmt.Fprintf(&b, "**%s**: %s", name, r.State)
+	if wrong {
+		fmt.Fprintf(&b, ", **class %d**, attempt %d\n\n%s\n", t.Class, t.Attempts, quoted(t.Error))
+		if !t.Since.IsZero() {
+			fmt.Fprintf(&b, "\n- waits since %s", t.Since.UTC().Format(time.RFC3339))
+		}
+		if !t.NextTry.IsZero() {
+			fmt.Fprintf(&b, "\n- next try %s", t.NextTry.UTC().Format(time.RFC3339))
+		}
+		if t.Alone {
+			fmt.Fprintf(&b, "\n- the record at offset %d stops it: `starter status` says how to leave it out", t.Offset)
+		}
+	} else {
+		b.WriteString("\n")
 	}
+	fmt.Fprintf(&b, "\n- position %d of %d, %d to go, %.1f documents/s", r.Position, r.End, lag(r), r.Rate)
+	fmt.Fprintf(&b, "\n- %s", ledgerLine(r.Ledger))
 	for _, n := range r.Notes {
-		b.WriteString("\n\n" + n)
+		b.WriteString("\n- " + n)
 	}
 	return b.String()
+}
+
+// quoted is text that somebody else wrote, as Markdown shows it unchanged.
+func quoted(text string) string {
+	return "`" + strings.NewReplacer("`", "'", "\n", " ").Replace(text) + "`"
 }
 
 // troubleOf says what a loader waits for; empty if nothing is wrong.
@@ -359,9 +381,31 @@ func troubleOf(name string, r contract.LoadReport) string {
 	return line + ": " + t.Error
 }
 
+// ledgerLine is the ledger as the sum that it has to be.
 func ledgerLine(l contract.Ledger) string {
-	return fmt.Sprintf("%d offsets: %d loaded, %d deleted, %d there already or newer, %d no document, %d in errors, %d skipped, %d compacted, %d lost",
-		l.Offsets, l.Loaded, l.Deleted, l.Superseded, l.NoDocument, l.Errors, l.Skipped, l.Compacted, l.Lost)
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{
+		{l.Loaded, "loaded"},
+		{l.Deleted, "deleted"},
+		{l.Superseded, "there already or newer"},
+		{l.NoDocument, "no document"},
+		{l.Errors, "in errors"},
+		{l.Skipped, "skipped"},
+		{l.Compacted, "control or compacted"},
+		{l.Lost, "lost to retention"},
+		{l.Missing(), "NOT ACCOUNTED FOR"},
+	} {
+		if p.n != 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "ledger: nothing yet"
+	}
+	return fmt.Sprintf("ledger: %d offsets = %s", l.Offsets, strings.Join(parts, " + "))
 }
 
 // lag is how many offsets are left, as far as is known.

@@ -394,3 +394,26 @@ func TestOrdersAreObeyedBetweenSlices(t *testing.T) {
 	require.Equal(t, last.Position-last.Start, last.Ledger.Sub(last.Before).Offsets, "the present range has a ledger of its own")
 	require.Equal(t, int64(50), last.Position)
 }
+
+// What an operator reads in the Web UI: the trouble first, as the server said
+// it, and a ledger without noise.
+func TestLoadDetails(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	r := contract.LoadReport{
+		State: "load", Position: 140, End: 999, Ledger: contract.Ledger{Offsets: 140, Loaded: 138, Errors: 2},
+		Retry: contract.RetryState{State: "load", Class: 10, Attempts: 7, Since: at, NextTry: at.Add(time.Minute), Error: "Post \"http://h/_bulk\":\n`refused`"},
+	}
+	want := "**events[0]**: load, **class 10**, attempt 7\n\n`Post \"http://h/_bulk\": 'refused'`\n\n" +
+		"- waits since 2026-03-04T05:06:07Z\n- next try 2026-03-04T05:07:07Z\n" +
+		"- position 140 of 999, 859 to go, 0.0 documents/s\n- ledger: 140 offsets = 138 loaded + 2 in errors"
+	if got := details("events[0]", r); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	r.State, r.Retry, r.Notes = "extract", contract.RetryState{}, []string{"a note"}
+	r.Ledger.Loaded--
+	want = "**events[0]**: extract\n\n- position 140 of 999, 859 to go, 0.0 documents/s\n" +
+		"- ledger: 140 offsets = 137 loaded + 2 in errors + 1 NOT ACCOUNTED FOR\n- a note"
+	if got := details("events[0]", r); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}

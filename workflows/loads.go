@@ -312,8 +312,9 @@ func loadsDetails(s contract.LoadsStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**loaders of %s**: %s, lag %d, %.1f documents/s\n\n%s\n", s.Name, s.Phase, s.Lag, s.Rate, ledgerLine(s.Ledger))
 	for _, t := range s.Trouble {
-		b.WriteString("\n" + t + "\n")
+		b.WriteString("\n- " + quoted(t))
 	}
+	b.WriteString("\n")
 	b.WriteString("\n| partition | state | position | end | lag | documents/s | in errors |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for i, p := range s.Partitions {
 		if i == maxDetailed {
