@@ -132,7 +132,7 @@ IN_SQLITE ?= 100000
 LOAD_ROUNDS ?= 3
 
 .PHONY: bench-load
-bench-load: ## Measure the loader beside the simplest program, on a real Kafka and OpenSearch (SMALL, LARGE, IN_SQLITE, LOAD_ROUNDS); needs a JDK and Maven
+bench-load: ## Measure the loader beside the simplest program, on a real Kafka and OpenSearch (SMALL, LARGE, IN_SQLITE, LOAD_ROUNDS; 15 minutes); needs a JDK and Maven
 	CGO_ENABLED=0 go build -trimpath -o bin/benchload ./bench/cmd/benchload
 	deploy/realstack/bench.sh -small $(SMALL) -large $(LARGE) -sqlite $(IN_SQLITE) -rounds $(LOAD_ROUNDS)
 

@@ -83,7 +83,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, sink string, legs []
 		return fmt.Errorf("fill %s: %w", b.topic, err)
 	}
 	fmt.Fprintf(out, "\n%d messages of %d bytes, %d partitions, Kafka -> %s\n", b.size.Count, b.size.Bytes, b.cfg.Partitions, sink)
-	fmt.Fprintf(out, "%-10s %10s %12s %12s %14s %12s\n", "", "docs/s", "median", "of simple", "client CPU/doc", "heap MB")
+	fmt.Fprintf(out, "%-10s %10s %12s %12s %14s   %s\n", "", "docs/s", "median", "of simple", "client CPU/doc", "live heap MB, by quarter of the time")
 	var seen [][]usage
 	for round := range b.cfg.Rounds + 1 {
 		order := slices.Clone(legs)
@@ -113,7 +113,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, sink string, legs []
 			} else {
 				seen[i] = append(seen[i], u)
 			}
-			fmt.Fprintf(out, "%-10s %10.0f %40.1f us %7.0f to %.0f%s\n", l.name, u.rate(), u.perDoc(), u.heapEarly, u.heapLate, note)
+			fmt.Fprintf(out, "%-10s %10.0f %37.1f us   %s%s\n", l.name, u.rate(), u.perDoc(), quarters(u.live), note)
 		}
 	}
 	report(out, legs, seen)
@@ -130,8 +130,18 @@ func report(out io.Writer, legs []leg, seen [][]usage) {
 		}
 	}
 	for i, l := range legs {
-		fmt.Fprintf(out, "%-10s %23.0f %12.2f %11.1f us %9.0f\n", l.name, rates[i], rates[i]/simple, median(seen[i], usage.perDoc), median(seen[i], func(u usage) float64 { return u.heapLate }))
+		fmt.Fprintf(out, "%-10s %23.0f %12.2f %11.1f us   ", l.name, rates[i], rates[i]/simple, median(seen[i], usage.perDoc))
+		var live [4]float64
+		for q := range live {
+			live[q] = median(seen[i], func(u usage) float64 { return u.live[q] })
+		}
+		fmt.Fprintln(out, quarters(live))
 	}
+}
+
+// quarters of a leg's time: flat is what does not grow.
+func quarters(mb [4]float64) string {
+	return fmt.Sprintf("%4.0f %4.0f %4.0f %4.0f", mb[0], mb[1], mb[2], mb[3])
 }
 
 func median(us []usage, of func(usage) float64) float64 {

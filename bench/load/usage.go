@@ -11,9 +11,9 @@ import (
 
 // usage is what a leg took.
 type usage struct {
-	docs                int
-	took, cpu           time.Duration // cpu of this process
-	heapEarly, heapLate float64       // MB in use, median of the second and of the last quarter
+	docs      int
+	took, cpu time.Duration // cpu of this process
+	live      [4]float64    // MB of live heap: the median of each quarter of the time
 }
 
 func (u usage) rate() float64   { return float64(u.docs) / u.took.Seconds() }
@@ -44,7 +44,9 @@ func watch(run func() (int, error)) (usage, error) {
 	u := usage{docs: n, took: time.Since(began), cpu: cpuTime() - cpu}
 	close(stop)
 	heap := <-sampled
-	u.heapEarly, u.heapLate = middle(heap[len(heap)/4:len(heap)/2]), middle(heap[len(heap)*3/4:])
+	for q := range u.live {
+		u.live[q] = middle(heap[len(heap)*q/len(u.live) : len(heap)*(q+1)/len(u.live)])
+	}
 	runtime.KeepAlive(heap)
 	return u, err
 }
@@ -58,10 +60,11 @@ func middle(v []float64) float64 {
 	return v[len(v)/2]
 }
 
+// heapMB is what the last collection of garbage has left.
 func heapMB() float64 {
-	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
-	return float64(s[0].Value.Uint64()+s[1].Value.Uint64()) / (1 << 20)
+	return float64(s[0].Value.Uint64()) / (1 << 20)
 }
 
 func cpuTime() time.Duration {

@@ -87,6 +87,7 @@ var notReal = map[pair]string{
 	{ingest.Transform, ingest.TopicNotFound}:     "of a redrive",
 	{ingest.Transform, ingest.PartitionNotFound}: "of a redrive",
 	{ingest.Transform, ingest.OffsetNotFound}:    "of a redrive",
+	{ingest.Load, ingest.InvalidEvent}:           "of SQLite: a record names another index",
 }
 
 // realFaults hurt nobody else on the servers.
