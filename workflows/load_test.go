@@ -417,3 +417,32 @@ func TestLoadDetails(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
+
+// TestLoaderThatIsMoved: a slice that began elsewhere, because its offset was
+// kept with others, begins a range there, also where a run begins.
+func TestLoaderThatIsMoved(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		l := newLoadTest(t)
+		prior := contract.Ledger{Offsets: 40, Loaded: 40}
+		if begun {
+			l.in.State = &contract.LoadReport{Parent: l.in.Parent, Partition: 1, Position: 15, Start: 15, Ledger: prior, Before: prior}
+		}
+		l.in.Control = contract.LoadsControl{Parent: l.in.Parent, Drain: true, Ends: []int64{0, 50}}
+		l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+			if len(l.slices) > 1 {
+				return l.loadTen(in)
+			}
+			r := contract.LoadResult{Start: 10, Position: 30, End: 50, State: "extract", Ledger: contract.Ledger{Offsets: 20, Loaded: 20}, Moved: "kept already"}
+			if !begun {
+				r.Prior, r.PriorStart, r.PriorBefore = prior, 15, prior
+			}
+			return r, nil
+		}
+		l.start()
+		last := l.last()
+		require.Equal(t, int64(10), last.Start)
+		require.Equal(t, prior, last.Before)
+		require.Equal(t, last.Position-last.Start, last.Ledger.Sub(last.Before).Offsets)
+		require.Equal(t, []string{"kept already"}, last.Notes)
+	}
+}
