@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,17 +78,29 @@ func TestKilledAtAnyTime(t *testing.T) {
 	answered := int64(0)
 	for round := range 6 {
 		ends := make(chan int64, 2)
-		for range 2 {
+		cmds := make([]*exec.Cmd, 2)
+		var once sync.Once
+		kill := func() { // both, once one of them has got somewhere
+			time.AfterFunc(time.Duration(round*40)*time.Millisecond, func() {
+				for _, c := range cmds {
+					_ = c.Process.Kill()
+				}
+			})
+		}
+		outs := make([]io.Reader, 2)
+		for i := range cmds {
 			cmd := exec.CommandContext(t.Context(), os.Args[0])
 			cmd.Env = append(os.Environ(), childDir+"="+dir)
 			out, err := cmd.StdoutPipe()
 			must(t, err)
 			must(t, cmd.Start())
-			kill := time.AfterFunc(time.Duration(150+40*round)*time.Millisecond, func() { _ = cmd.Process.Kill() })
+			cmds[i], outs[i] = cmd, out
+		}
+		for i, cmd := range cmds {
 			go func() {
-				defer kill.Stop()
 				last := int64(0)
-				for in := bufio.NewScanner(out); in.Scan(); {
+				for in := bufio.NewScanner(outs[i]); in.Scan(); {
+					once.Do(kill)
 					n, err := strconv.ParseInt(in.Text(), 10, 64)
 					if err != nil {
 						t.Error(in.Text())
