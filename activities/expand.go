@@ -172,7 +172,7 @@ const dealPoll = 200 * time.Millisecond
 func (a *Activities) deal(ctx context.Context, st *frontier.State, in contract.ExpandInput, now func() time.Time, end int64, lost bool, interrupted <-chan struct{}) (contract.ExpandResult, error) {
 	deadline := time.Now().Add(in.WaitFor)
 	for {
-		res := st.Deal(now(), in)
+		res := st.DealAll(now(), in)
 		if err := st.Err(); err != nil {
 			return contract.ExpandResult{}, err
 		}

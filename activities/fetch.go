@@ -86,6 +86,23 @@ func (a *Activities) planOf(ctx context.Context, run contract.Run) (*plan, error
 	return p, nil
 }
 
+// clockSlack is how far the clocks of two Temporal servers may be apart without
+// a host being asked too early.
+const clockSlack = 50 * time.Millisecond
+
+// hold takes from the waits of the batch what went by between the question of
+// the shard and now, by the clock of the Temporal server.
+func hold(in contract.FetchInput, now time.Time) {
+	if in.HoldsAt.IsZero() {
+		return
+	}
+	gone := max(0, now.Sub(in.HoldsAt)-clockSlack).Milliseconds()
+	for i := range in.Batch.Hosts {
+		h := &in.Batch.Hosts[i]
+		h.HoldMS = max(0, h.HoldMS-gone)
+	}
+}
+
 // Fetch requests one batch politely and states what it found. A failure of one
 // URL is data; on drain or cancel it answers with what it did.
 func (a *Activities) Fetch(ctx context.Context, in contract.FetchInput) (contract.FetchResult, error) {
@@ -99,6 +116,7 @@ func (a *Activities) Fetch(ctx context.Context, in contract.FetchInput) (contrac
 
 	drain, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	hold(in, now())
 	lease := cmp.Or(info.HeartbeatTimeout, defaultLease)
 	f := newFence(lease, func(ctx context.Context) error {
 		return a.Temporal.RecordActivityHeartbeat(ctx, info.TaskToken)

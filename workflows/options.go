@@ -41,7 +41,7 @@ const (
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 
-	maxOpenBatches = 32
+	maxOpenBatches = 64
 	censusRepeat   = 2 * time.Second
 
 	loadHeartbeat = 30 * time.Second

@@ -337,6 +337,9 @@ func (s *shard) decide(ctx workflow.Context, r contract.ExpandResult) {
 	case contract.VerdictBatch:
 		s.state, s.end = contract.ShardBusy, -1
 		s.fetch(ctx, *r.Batch)
+		for _, b := range r.Further {
+			s.fetch(ctx, b)
+		}
 		s.nextAsk = s.now.Add(askDry)
 		if r.More {
 			s.nextAsk = s.now
@@ -401,7 +404,7 @@ func (s *shard) fetch(ctx workflow.Context, b contract.Batch) {
 	fctx, cancel := workflow.WithCancel(ctx)
 	summary := fmt.Sprintf("shard %d, batch %d: %d URLs, %d hosts", s.in.Shard, b.Number, b.Locators, b.HostCount)
 	fctx = workflow.WithActivityOptions(fctx, fetchOptions(b.TimeBox, summary))
-	f := workflow.ExecuteActivity(fctx, ActFetch, contract.FetchInput{Run: s.run(), Shard: s.in.Shard, Batch: b})
+	f := workflow.ExecuteActivity(fctx, ActFetch, contract.FetchInput{Run: s.run(), Shard: s.in.Shard, Batch: b, HoldsAt: s.lastAsk})
 	s.batches = append(s.batches, &open{batch: b, future: f, cancel: cancel})
 }
 

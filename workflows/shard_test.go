@@ -572,6 +572,43 @@ func TestOpenBatchesAreBoundedAndTheirSlotsBusy(t *testing.T) {
 	}
 }
 
+// Batches that come together are all opened, and the next number is after
+// theirs.
+func TestBatchesThatComeTogether(t *testing.T) {
+	s := newShardTest(t)
+	s.in.Control.Grant = contract.Grant{Number: 1, Total: 1000}
+	asked := make(chan bool)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		switch len(s.expands) {
+		case 1:
+			r := batchOf(1, 0)
+			r.Further, r.More = []contract.Batch{*batchOf(2, 1).Batch, *batchOf(3, 2).Batch}, true
+			return r, nil
+		case 2:
+			require.EqualValues(t, 4, in.Number)
+			require.Equal(t, 3, in.OpenBatches)
+			require.EqualValues(t, 9, in.OpenLocators)
+			for slot := range 3 {
+				require.True(t, has(in.Busy, slot))
+			}
+			close(asked)
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+	}
+	var numbers []int64
+	s.fetch = func(in contract.FetchInput) (contract.FetchResult, error) {
+		s.Lock()
+		numbers = append(numbers, in.Batch.Number)
+		s.Unlock()
+		require.False(t, in.HoldsAt.IsZero(), "when the waits of the batch began")
+		<-asked
+		return contract.FetchResult{Number: in.Batch.Number}, nil
+	}
+	s.stopAt(time.Minute)
+	s.start()
+	require.ElementsMatch(t, []int64{1, 2, 3}, numbers)
+}
+
 func TestLostTailIsReportedEverAfter(t *testing.T) {
 	s := newShardTest(t)
 	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {

@@ -58,7 +58,7 @@ type BatchHost struct {
 	// Careful: wait DelayMS before the first request, because an earlier Fetch
 	// over this slot gave no answer.
 	Careful bool `json:"careful,omitempty"`
-	// HoldMS: make no request for so long after the start of the Fetch, because
+	// HoldMS: make no request for so long after HoldsAt of the FetchInput, because
 	// the slot still cools after an earlier batch.
 	HoldMS int64  `json:"hold_ms,omitempty"`
 	Items  []Item `json:"items"`
@@ -152,7 +152,10 @@ const (
 type ExpandResult struct {
 	Verdict string `json:"verdict"`
 	Batch   *Batch `json:"batch,omitempty"`
-	End     int64  `json:"end"` // o: the log end that was read before folding, all folded
+	// Further are batches that go with it, as if the shard had asked again for
+	// each, with their numbers one after the other.
+	Further []Batch `json:"further,omitempty"`
+	End     int64   `json:"end"` // o: the log end that was read before folding, all folded
 	// NextDue is when the next locator that is not in a busy slot comes due;
 	// zero if none.
 	NextDue time.Time `json:"next_due,omitempty"`
@@ -216,6 +219,9 @@ type FetchInput struct {
 	Run   Run   `json:"run"`
 	Shard int   `json:"shard"`
 	Batch Batch `json:"batch"`
+	// HoldsAt is when the HoldMS of the batch began to run, by the clock of the
+	// Temporal server; zero: with the Fetch.
+	HoldsAt time.Time `json:"holds_at,omitzero"`
 }
 
 // FetchResult says what a Fetch did: counts, no URLs.

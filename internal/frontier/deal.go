@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxOpen is how many batches of a shard may be open at a time.
-	maxOpen = 32
+	maxOpen = 64
 	// crumb: fewer locators of a split host are left to grow while other parts
 	// of it are open.
 	crumb = 20

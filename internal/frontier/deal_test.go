@@ -515,6 +515,54 @@ func TestTempoOfABatch(t *testing.T) {
 	}
 }
 
+// DealAll gives what the shard would get if it asked again and again, up to its
+// bounds.
+func TestDealAllIsAskingAgain(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		hosts   int
+		in      contract.ExpandInput
+		batches int
+		more    bool
+	}{
+		{"two tempos", 40, contract.ExpandInput{}, 2, false},
+		{"hardly more than three full batches", 400, contract.ExpandInput{}, 4, true},
+		{"the grant ends it", 400, contract.ExpandInput{Grant: contract.Grant{Number: 1, Total: 600}}, 2, false},
+		{"as many as may be open", 400, contract.ExpandInput{OpenBatches: maxOpen - 2}, 2, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true})
+			for i := range c.hosts {
+				s.found(fmt.Sprintf("%d.example", i), map[bool]int{true: 2, false: 40}[i%2 == 0])
+			}
+			c.in.Number = 1
+			all := s.DealAll(noon, c.in)
+			if all.Batch == nil || 1+len(all.Further) != c.batches || all.More != c.more {
+				t.Fatalf("%d further batches, more %v; want %d batches, more %v", len(all.Further), all.More, c.batches, c.more)
+			}
+			for i, b := range append([]contract.Batch{*all.Batch}, all.Further...) {
+				one := s.Deal(noon, c.in)
+				if !reflect.DeepEqual(*one.Batch, b) {
+					t.Fatalf("batch %d: %+v\nasked one by one: %+v", i, b, *one.Batch)
+				}
+				c.in.Busy = busySet(append(slotsOf(c.in.Busy), b.Slots...)...)
+				c.in.Number++
+				c.in.OpenBatches++
+				c.in.OpenLocators += int64(b.Locators)
+			}
+		})
+	}
+}
+
+func slotsOf(set contract.SlotSet) (slots []int) {
+	for slot := range contract.Slots {
+		if has(set, slot) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
 // What is left of the cooling is taken off the time box.
 func TestHeldHostGetsLess(t *testing.T) {
 	s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true}).found("a.example", 100)

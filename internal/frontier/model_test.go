@@ -495,9 +495,12 @@ func TestDealsDoNotChangeTheState(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(t, "deal") == 0 {
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "pass")) * time.Second)
 				in := contract.ExpandInput{Number: int64(i)}
-				first := s.Deal(now, in)
+				first := s.DealAll(now, in)
 				checkBatch(t, s, first.Batch, now)
-				if again := s.Deal(now, in); !reflect.DeepEqual(again, first) {
+				for i := range first.Further {
+					checkBatch(t, s, &first.Further[i], now)
+				}
+				if again := s.DealAll(now, in); !reflect.DeepEqual(again, first) {
 					t.Fatalf("asked again: %+v, was %+v", again, first)
 				}
 			}

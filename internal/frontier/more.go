@@ -1,6 +1,53 @@
 package frontier
 
-import "math/bits"
+import (
+	"math/bits"
+	"time"
+
+	"trawl/internal/contract"
+)
+
+const (
+	maxTogether     = 8 // batches of one answer, 64 KiB each
+	batchesTogether = 3 // full batches of one answer
+)
+
+// DealAll deals batch after batch while there is more, as if it were asked again
+// for each: hosts of many tempos are not kept waiting for a round of messages
+// each. Bounded in count and size.
+func (s *State) DealAll(now time.Time, in contract.ExpandInput) contract.ExpandResult {
+	res := s.Deal(now, in)
+	if res.Batch == nil {
+		return res
+	}
+	last, locators := *res.Batch, res.Batch.Locators
+	for res.More && len(res.Further)+1 < maxTogether && locators < batchesTogether*s.options.BatchLocators {
+		in = opened(in, last)
+		next := s.Deal(now, in)
+		res.NextDue, res.More = next.NextDue, next.More
+		if next.Batch == nil {
+			break
+		}
+		last = *next.Batch
+		locators += last.Locators
+		res.Further = append(res.Further, last)
+	}
+	return res
+}
+
+// opened is what the shard asks next, with a batch open.
+func opened(in contract.ExpandInput, b contract.Batch) contract.ExpandInput {
+	busy := make(contract.SlotSet, contract.Slots/8)
+	copy(busy, in.Busy)
+	for _, slot := range b.Slots {
+		busy[slot>>3] |= 1 << (slot & 7)
+	}
+	in.Busy = busy
+	in.Number++
+	in.OpenBatches++
+	in.OpenLocators += int64(b.Locators)
+	return in
+}
 
 // more says whether another Deal now would give a batch, too.
 func (d *dealing) more() bool {

@@ -14,7 +14,7 @@ import (
 // again, in time for the next batch over it; together with those of all hosts
 // that are done by then, as each time costs a message, an Expand and a Fetch.
 const (
-	releaseLead  = 300 * time.Millisecond
+	releaseLead  = 700 * time.Millisecond
 	releaseLeast = 400 * time.Millisecond
 	maxReleases  = 16 // per batch; the rest waits for its end
 )
