@@ -211,7 +211,11 @@ func (a *Activities) tooMany(ctx context.Context, in contract.ExpandInput) bool 
 	}
 	a.shards.mu.Lock()
 	defer a.shards.mu.Unlock()
-	return time.Since(a.shards.moved) > 5*time.Second
+	if time.Since(a.shards.moved) <= 5*time.Second {
+		return false
+	}
+	a.shards.moved = time.Now() // others that wait must not go at the same time
+	return true
 }
 
 // freshState makes the state if there is none, or if the spec changed: limits

@@ -18,8 +18,9 @@ type deletion struct {
 	file      string // spec of a load that Temporal has forgotten
 }
 
-// deleteLoad removes what a load left: its index, its positions and its errors
-// topic, in this order, so that an interrupted delete can be repeated. The topics
+// deleteLoad removes what a load left: its positions, its index and its errors
+// topic, in this order, so that an interrupted delete can be repeated, and a run
+// after it goes on from nowhere with an index that is gone. The topics
 // that it read are not its own.
 func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 	name, ok := workflows.LoadRootName(id)
@@ -65,6 +66,9 @@ func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 	}
 	done := "deleted"
 	if s != nil {
+		if err := st.DeleteLoad(ctx, name, nil); err != nil {
+			return err
+		}
 		if done, err = a.dropTarget(ctx, s); err != nil {
 			return err
 		}
@@ -116,7 +120,7 @@ func (a *app) dropTarget(ctx context.Context, s *spec.LoadSpec) (string, error) 
 		if errors.As(err, &ee) {
 			code = ee.code
 		}
-		return "", fail(code, "its positions and topics are kept: %w; --keep-index leaves the index as it is", err)
+		return "", fail(code, "its positions are deleted, its index and topics are not: %w; --keep-index leaves the index as it is", err)
 	}
 	if !dropped {
 		return fmt.Sprintf("deleted, but %s, an alias or data stream, stays with what it holds", s.Sink.Index), nil

@@ -318,6 +318,9 @@ func (s *fakeStore) SeekLoad(_ context.Context, name string, o contract.SeekLoad
 }
 
 func (s *fakeStore) DeleteLoad(_ context.Context, name string, topics []string) error {
+	if len(topics) == 0 {
+		return nil // its positions, which the fake does not have
+	}
 	for _, t := range topics {
 		delete(s.topics.partitions, t)
 	}

@@ -356,7 +356,7 @@ func TestDeleteOfALoad(t *testing.T) {
 		t.Errorf("dropped %v", f.dropped)
 	}
 	f.sinkErr = &sink.UnavailableError{Err: errors.New("connection refused")}
-	refused(exitUnreachable, "its positions and topics are kept", "", "--yes")
+	refused(exitUnreachable, "its positions are deleted, its index and topics are not", "", "--yes")
 	for _, tt := range []struct {
 		args    string
 		stdin   string

@@ -63,7 +63,7 @@ func options() worker.Options {
 
 func sharedWorker(tc client.Client, acts *activities.Activities) worker.Worker {
 	o := options()
-	o.MaxConcurrentActivityExecutionSize = 1000
+	o.MaxConcurrentActivityExecutionSize = 512
 	// An activity that starts eagerly runs where the workflow took its last step:
 	// few of them, or one worker has all the Fetches and the others none.
 	o.MaxConcurrentEagerActivityExecutionSize = 2

@@ -96,7 +96,10 @@ func trawl(bin string, w Web, name string, workers int, sink string) Contender {
 	if w.polite == 0 {
 		flag("", "--delay", "0")
 	}
-	if w.Hosts > 1 {
+	switch {
+	case w.seeded:
+		flag(" (names all hosts of the site, and their first pages as seeds)", "-f", "{SPEC}")
+	case w.Hosts > 1:
 		flag(" (names all hosts of the site)", "-f", "{SPEC}")
 	}
 	if sink == "none" {

@@ -113,6 +113,9 @@ type spec struct {
 	Scope struct {
 		Hosts []string `yaml:"hosts"`
 	} `yaml:"scope"`
+	Seeds struct {
+		URLs []string `yaml:"urls,omitempty"`
+	} `yaml:"seeds,omitempty"`
 }
 
 // writeSpec writes the spec file of the site; one host needs none.
@@ -123,6 +126,11 @@ func (s site) writeSpec(ctx context.Context, path string) error {
 	var f spec
 	if err := s.call(ctx, http.MethodGet, "/__hosts", &f.Scope.Hosts); err != nil {
 		return err
+	}
+	if s.Web.seeded {
+		for _, host := range f.Scope.Hosts {
+			f.Seeds.URLs = append(f.Seeds.URLs, "http://"+host+"/")
+		}
 	}
 	text, err := yaml.Marshal(f)
 	if err != nil {
@@ -142,7 +150,7 @@ type Ideal struct {
 
 func (s site) ideal(ctx context.Context) (*Ideal, error) {
 	var i Ideal
-	err := s.call(ctx, http.MethodGet, "/__ideal?delay="+s.Web.polite.String(), &i)
+	err := s.call(ctx, http.MethodGet, "/__ideal?delay="+s.Web.polite.String()+"&seeded="+strconv.FormatBool(s.Web.seeded), &i)
 	return &i, err
 }
 

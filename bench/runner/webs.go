@@ -18,6 +18,7 @@ type Web struct {
 
 	flags  []string      // more of the site server
 	polite time.Duration // delay of its hosts; 0: none, and none is kept
+	seeded bool          // the spec names the first page of every host as a seed
 	heap   bool          // the heap of the workers is sampled
 	rounds int
 	limit  time.Duration // of one run
@@ -35,16 +36,19 @@ const (
 func webs() []Web {
 	const page = 20_000
 	usual := []string{RawStores, trawl1}
+	polite := Web{
+		Name: "polite", Hosts: 2000, Pages: 80_000, Links: 40, Size: page, rounds: 1, limit: 10 * time.Minute,
+		polite: time.Second, flags: []string{"-crawl-delay", "1s", "-heavy-tail"}, runs: []string{trawl1},
+	}
+	seeded := polite
+	seeded.Name, seeded.seeded = "polite-seeds", true
 	return []Web{
 		{Name: busy, Hosts: 1, Pages: 20_000, Links: 40, Size: page, rounds: 3, limit: 5 * time.Minute, runs: []string{
 			RawStores, "raw", CollyStores, "colly", trawl1, "trawl-kafka-2w", "trawl-kafka-4w", trawlSQLite, trawlHosts, trawlFifty,
 		}},
 		{Name: hosts, Hosts: 1000, Pages: 20_000, Links: 40, Size: page, rounds: 3, limit: 5 * time.Minute, runs: usual},
 		{Name: fifty, Hosts: 1, Pages: 50, Links: 40, Size: page, rounds: 3, limit: time.Minute, runs: []string{trawl1}},
-		{
-			Name: "polite", Hosts: 2000, Pages: 80_000, Links: 40, Size: page, rounds: 1, limit: 10 * time.Minute,
-			polite: time.Second, flags: []string{"-crawl-delay", "1s", "-heavy-tail"}, runs: []string{trawl1},
-		},
+		polite, seeded,
 		{Name: "small", Hosts: 1, Pages: 200_000, Links: 40, Size: 2000, rounds: 1, limit: 30 * time.Minute, heap: true, runs: []string{trawl1}},
 		{Name: "large", Hosts: 1, Pages: 3000, Links: 40, Size: 200_000, rounds: 3, limit: 5 * time.Minute, runs: usual},
 		{

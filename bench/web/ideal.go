@@ -31,8 +31,9 @@ type hostWork struct {
 // reset. A host has work while a page is known (a page that links to it was
 // answered) and not yet requested, and until the delay or the latency of its
 // last request is over. Its ideal rate is 1 / max(delay, latency), on average
-// over its requests.
-func (w *Web) Ideal(delay time.Duration) (Ideal, error) {
+// over its requests. If every host was seeded, its first page is known from the
+// first request on.
+func (w *Web) Ideal(delay time.Duration, seeded bool) (Ideal, error) {
 	r, err := w.replay()
 	if err != nil || len(r.entries) == 0 {
 		return Ideal{}, err
@@ -40,6 +41,11 @@ func (w *Web) Ideal(delay time.Duration) (Ideal, error) {
 	hosts := make([]hostWork, w.cfg.Hosts)
 	out := Ideal{Requests: len(r.entries)}
 	first, last := r.entries[0].Start, r.entries[0].End
+	if seeded {
+		for host := range w.cfg.Hosts {
+			r.learn(Ref{Host: host}, r.began)
+		}
+	}
 	for _, e := range r.entries {
 		first, last = min(first, e.Start), max(last, e.End)
 		h := &hosts[e.Host]

@@ -43,7 +43,7 @@ func TestIdeal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := mustNew(t, Config{Seed: 1, PagesPerHost: 3, Links: 4, Port: 80})
 			enter(t, w, c.log...)
-			got, err := w.Ideal(time.Second)
+			got, err := w.Ideal(time.Second, false)
 			if err != nil || got.Requests != len(c.log) || math.Abs(got.Possible-c.possible) > 1e-6 {
 				t.Errorf("ideal is %+v, %v; want %g requests possible", got, err, c.possible)
 			}
@@ -55,10 +55,15 @@ func TestIdeal(t *testing.T) {
 func TestIdealOfTwoHosts(t *testing.T) {
 	w := mustNew(t, Config{Seed: 1, Hosts: 2, PagesPerHost: 1, Links: 2, Port: 80})
 	enter(t, w, asked{0, "/", 10, 12}, asked{1, "/", 16, 16})
-	got, err := w.Ideal(time.Second)
+	got, err := w.Ideal(time.Second, false)
 	// Host 0: one request of 2 s. Host 1: known at 12, asked at 16, 1 s delay.
 	if err != nil || math.Abs(got.Possible-6) > 1e-6 || got.Seconds != 6 || math.Abs(got.Share-2.0/6) > 1e-6 {
 		t.Errorf("ideal is %+v, %v; want 6 possible in 6 seconds", got, err)
+	}
+	got, err = w.Ideal(time.Second, true)
+	// Seeded, host 1 was known at 10.
+	if err != nil || math.Abs(got.Possible-8) > 1e-6 {
+		t.Errorf("ideal of a crawl with both as seeds is %+v, %v; want 8 possible", got, err)
 	}
 }
 
@@ -114,7 +119,7 @@ func TestALogThatIsCutAnswersNothing(t *testing.T) {
 	if _, err := w.Progress(1); !errors.Is(err, errCut) {
 		t.Errorf("progress: %v", err)
 	}
-	if _, err := w.Ideal(time.Second); !errors.Is(err, errCut) {
+	if _, err := w.Ideal(time.Second, false); !errors.Is(err, errCut) {
 		t.Errorf("ideal: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ const unknown = time.Duration(-1)
 type replay struct {
 	web     *Web
 	entries []Entry
+	began   time.Duration   // start of the first request
 	known   []time.Duration // by host*pages+page: when a link to it was first answered
 	asked   []bool
 	links   []Ref
@@ -37,7 +38,8 @@ func (w *Web) replay() (*replay, error) {
 	}
 	if len(entries) > 0 {
 		first := slices.MinFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Start, b.Start) })
-		r.learn(Ref{}, first.Start) // the root is known from the first request on
+		r.began = first.Start
+		r.learn(Ref{}, r.began) // the root is known from the first request on
 	}
 	return r, nil
 }

@@ -215,12 +215,13 @@ func (b *batch) finish() *batch {
 
 // unreadable is the batch that stands for a stored batch above our limits: one
 // failure per offset that its header claims, from the position on.
-func unreadable(from int64, class Class, err error) (*batch, bool) {
+func (s *slice) unreadable(class Class, err error) (*batch, bool) {
+	from := s.position
 	e, ok := errors.AsType[*kafkalog.BatchError](err)
 	if !ok || e.Last < from || e.Last-from >= maxIsolated {
 		return nil, false
 	}
-	b := &batch{from: from, next: e.Last + 1, high: -1, shrink: -1}
+	b := &batch{from: from, next: s.within(e.Last + 1), high: -1, shrink: -1}
 	for at := from; at < b.next; at++ {
 		b.failures = append(b.failures, failure{
 			offset: at, pointer: true, class: class, state: Extract, reason: err.Error(),

@@ -163,6 +163,7 @@ func (s *slice) reposition(class Class, text string) {
 		}
 		s.start = s.position
 	case s.position < first:
+		first = s.within(first) // what is kept beyond it is not lost
 		s.ledger.Lost += first - s.position
 		s.ledger.Offsets += first - s.position
 		s.position = first

@@ -97,6 +97,15 @@ func (s *slice) until() int64 {
 	return s.in.Until
 }
 
+// within is an offset, or where the slice ends if that is before it: nothing goes
+// beyond what is kept already.
+func (s *slice) within(offset int64) int64 {
+	if until := s.until(); until >= 0 {
+		return min(offset, until)
+	}
+	return offset
+}
+
 // pending: the span has something.
 func (s *slice) pending() bool { return s.kept.span != nil && s.position > s.kept.position }
 

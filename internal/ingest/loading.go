@@ -169,7 +169,7 @@ func (s *slice) isolate(class Class, next State, text string, err error) {
 		}
 		s.batch.todo = s.batch.todo[1:]
 	case Extract:
-		b, ok := unreadable(s.position, class, err)
+		b, ok := s.unreadable(class, err)
 		if !ok {
 			s.wait(class, text, 0)
 			return

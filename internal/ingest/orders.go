@@ -83,7 +83,7 @@ func (s *slice) leftOut(err error) *batch {
 	if !ok || k == nil || e.Last < s.position || k.Through < e.Last {
 		return nil
 	}
-	b := &batch{from: s.position, next: min(e.Last+1, s.position+maxIsolated), high: -1, shrink: -1}
+	b := &batch{from: s.position, next: s.within(min(e.Last+1, s.position+maxIsolated)), high: -1, shrink: -1}
 	class, _ := Classify(Extract, err)
 	for at := b.from; at < b.next; at++ {
 		f := ordered(at, k)

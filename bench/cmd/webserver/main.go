@@ -5,7 +5,8 @@
 //	GET  /__log                 counters, as JSON
 //	GET  /__log/entries?from=N  the kept requests from number N on, one JSON object a line
 //	GET  /__hosts               the hosts as they stand in URLs
-//	GET  /__ideal?delay=D       requests beside those that politeness would have allowed
+//	GET  /__ideal?delay=D       requests beside those that politeness would have allowed;
+//	                            seeded=true: the first page of every host was a seed
 //	GET  /__progress?points=N   how many pages were known when so many were done
 //	GET  /__reach?depth=N       what an obedient crawl from the root requests, and how the log differs
 //	POST /__log/reset           forgets counters and requests
@@ -130,7 +131,7 @@ func controlHandler(w *web.Web) http.Handler {
 		if err != nil {
 			return nil, fmt.Errorf("delay is %q: want a duration such as 1s", r.FormValue("delay"))
 		}
-		return w.Ideal(delay)
+		return w.Ideal(delay, r.FormValue("seeded") == "true")
 	}))
 	mux.HandleFunc("GET /__progress", answering(func(r *http.Request) (any, error) {
 		points, err := strconv.Atoi(r.FormValue("points"))

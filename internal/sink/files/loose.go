@@ -80,8 +80,8 @@ func (l *loose) write(ctx context.Context, index string, ops []sink.Op) ([]sink.
 		b = appendLine(b, index, ops[i])
 		lines++
 	}
-	if lines == 0 {
-		return results, nil
+	if lines == 0 { // who wrote them may have died before the folder was synced
+		return results, syncFolder(l.dir)
 	}
 	end, err := lastLine(slice{Lines: lines})
 	if err != nil {
