@@ -314,6 +314,21 @@ func TestSeekIntoWhatIsKept(t *testing.T) {
 	})
 }
 
+// TestGapBeforeWhatIsKeptLostItsRecords: retention took what a gap before kept
+// files would have had: the gap is lost, and not a record of what is kept.
+func TestGapBeforeWhatIsKeptLostItsRecords(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newSpanWorld(t, 80)
+		w.same(w.slice(w.attempt(nil, nil), 50, w.end, contract.RetryState{}), 50, w.end)
+		w.first = 60
+		r := w.slice(w.attempt(nil, nil), 20, w.end, contract.RetryState{})
+		if r.Start != 20 || r.Position != 50 || r.Ledger != (contract.Ledger{Offsets: 30, Lost: 30}) {
+			t.Errorf("from %d to %d, %+v; want 20 to 50, all lost", r.Start, r.Position, r.Ledger)
+		}
+		w.same(w.slice(w.attempt(nil, nil), 50, w.end, contract.RetryState{}), 50, w.end)
+	})
+}
+
 // TestFullAndIdle: a full span ends the slice, one that has something uses its
 // time, one that has nothing ends with the idle time.
 func TestFullAndIdle(t *testing.T) {
