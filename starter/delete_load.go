@@ -44,6 +44,9 @@ func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 	if e.State == stateRunning {
 		return fail(exitTaken, "%[1]s is running: cancel it first (starter cancel %[1]s --wait)", id)
 	}
+	if err := noLoaderRuns(ctx, t, name); err != nil {
+		return err
+	}
 	topics, err := st.LoadTopics(ctx, name)
 	if err != nil {
 		return err
@@ -100,6 +103,24 @@ func (a *app) specToDelete(ctx context.Context, t loadServer, name string, o del
 		return nil, fail(exitCode(err, true), "%w; or --keep-index leaves its index as it is", err)
 	}
 	return spec.DecodeLoad(raw)
+}
+
+// noLoaderRuns: a loader that outlived its load would state its position, and
+// write, after both were deleted.
+func noLoaderRuns(ctx context.Context, t loadServer, name string) error {
+	for n := 0; ; n++ {
+		id := workflows.LoadRootLoaderID(name, n)
+		e, err := t.DescribeLoad(ctx, id)
+		if err != nil {
+			return err
+		}
+		switch e.State {
+		case "":
+			return nil
+		case stateRunning:
+			return fail(exitTaken, "%s, a loader of it, is still running: wait for its end, or terminate it in the Temporal Web UI", id)
+		}
+	}
 }
 
 // dropTarget removes the index of a load and tells what was done.

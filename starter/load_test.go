@@ -352,6 +352,10 @@ func TestDeleteOfALoad(t *testing.T) {
 	f.load.execs = map[string]execution{"load/shop": {State: stateRunning}}
 	refused(exitTaken, "starter cancel load/shop --wait", "", "--yes")
 	f.load.execs["load/shop"] = execution{State: stateCompleted}
+	f.load.execs["load/shop/0"] = execution{State: stateCompleted}
+	f.load.execs["load/shop/1"] = execution{State: stateRunning}
+	refused(exitTaken, "load/shop/1, a loader of it, is still running", "", "--yes")
+	f.load.execs["load/shop/1"] = execution{State: stateCompleted}
 	if len(f.dropped) > 0 {
 		t.Errorf("dropped %v", f.dropped)
 	}
