@@ -27,6 +27,20 @@ type ownedShard struct {
 	asked     time.Time     // guarded by the cache's lock
 }
 
+// close gives back the scratch files of the state, unless an Expand holds it. One
+// that still waits for the lock makes a state anew.
+func (o *ownedShard) close() bool {
+	if !o.mu.TryLock() {
+		return false
+	}
+	defer o.mu.Unlock()
+	if o.state != nil {
+		o.state.Close()
+		o.state = nil
+	}
+	return true
+}
+
 type shardCache struct {
 	mu    sync.Mutex
 	m     map[string]*ownedShard
@@ -79,11 +93,7 @@ func (c *shardCache) take(run contract.Run, shard int) (*ownedShard, <-chan stru
 // drop forgets states that were not asked for. Called with the lock held.
 func (c *shardCache) drop() {
 	for key, o := range c.m {
-		if time.Since(o.asked) > shardIdleLimit && o.mu.TryLock() {
-			if o.state != nil {
-				o.state.Close()
-			}
-			o.mu.Unlock()
+		if time.Since(o.asked) > shardIdleLimit && o.close() {
 			delete(c.m, key)
 		}
 	}
@@ -92,7 +102,10 @@ func (c *shardCache) drop() {
 func (c *shardCache) forget(run contract.Run, shard int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.m, run.Key(shard))
+	if o := c.m[run.Key(shard)]; o != nil {
+		o.close()
+		delete(c.m, run.Key(shard))
+	}
 	c.moved = time.Now()
 }
 
@@ -100,12 +113,7 @@ func (c *shardCache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, o := range c.m {
-		if o.mu.TryLock() {
-			if o.state != nil {
-				o.state.Close()
-			}
-			o.mu.Unlock()
-		}
+		o.close()
 		delete(c.m, key)
 	}
 }
@@ -120,7 +128,7 @@ func (a *Activities) Expand(ctx context.Context, in contract.ExpandInput) (contr
 	}
 	ectx, stop := a.retire.within(ctx)
 	defer stop()
-	if !a.retire.is() && !a.tooMany(ctx, in) {
+	if !a.retire.is() && !a.givesAway(ctx, in) {
 		res, err := a.expand(ectx, in)
 		if !errors.Is(err, errMove) && (err == nil || !a.retire.is()) {
 			return res, err
@@ -192,7 +200,7 @@ func (a *Activities) deal(ctx context.Context, st *frontier.State, in contract.E
 			if err != nil {
 				return contract.ExpandResult{}, err
 			}
-			if !lost && !gone && a.tooMany(ctx, in) {
+			if !lost && !gone && a.givesAway(ctx, in) {
 				return contract.ExpandResult{}, errMove
 			}
 			due := !res.NextDue.IsZero() && !now().Before(res.NextDue)
@@ -202,9 +210,9 @@ func (a *Activities) deal(ctx context.Context, st *frontier.State, in contract.E
 	}
 }
 
-// tooMany: this worker holds more than its share plus one, and gave no shard
-// away lately.
-func (a *Activities) tooMany(ctx context.Context, in contract.ExpandInput) bool {
+// givesAway decides that this worker, which holds more than its share plus one
+// and gave no shard away lately, gives this one.
+func (a *Activities) givesAway(ctx context.Context, in contract.ExpandInput) bool {
 	held := a.shards.held(in.Run, in.Shard) + 1
 	if held <= 2 || held <= ceilDiv(in.Run.Shards, a.workers.count(ctx, a.Temporal, a.AcquireOn))+1 {
 		return false
@@ -293,7 +301,7 @@ func (a *Activities) waitForFacts(ctx context.Context, st *frontier.State, in co
 		if err != nil || now != end || lost {
 			return now, lost, err
 		}
-		if a.tooMany(ctx, in) {
+		if a.givesAway(ctx, in) {
 			return now, false, errMove
 		}
 	}

@@ -1,6 +1,9 @@
 package activities
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,5 +35,40 @@ func TestHoldRunsFromTheQuestion(t *testing.T) {
 		for i, h := range in.Batch.Hosts {
 			require.Equal(t, c.want[i], h.HoldMS, name)
 		}
+	}
+}
+
+// A Fetch waits for what is left of a hold, and for no more.
+func TestFetchHolds(t *testing.T) {
+	const hold = 700 * time.Millisecond
+	for name, c := range map[string]struct {
+		ms    int64
+		asked time.Duration // before the Fetch
+		least time.Duration
+	}{
+		"all of it is left": {hold.Milliseconds(), 0, hold},
+		"it is over":        {time.Hour.Milliseconds(), 2 * time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var first atomic.Int64
+			site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				first.CompareAndSwap(0, time.Now().UnixNano())
+			}))
+			defer site.Close()
+			b := newBench(t, site.URL+"/", nil)
+			b.run.SpecAt = do[contract.SeedResult](b, "Seed", contract.SeedInput{Run: b.run, Spec: b.spec}).SpecAt
+			for shard := range b.run.Shards {
+				r := do[contract.ExpandResult](b, "Expand", contract.ExpandInput{Run: b.run, Shard: shard, Number: 1})
+				if r.Batch == nil {
+					continue
+				}
+				r.Batch.Hosts[0].DelayMS, r.Batch.Hosts[0].HoldMS = 1, c.ms
+				began := time.Now()
+				got := do[contract.FetchResult](b, "Fetch", contract.FetchInput{Run: b.run, Shard: shard, Batch: *r.Batch, HoldsAt: began.Add(-c.asked)})
+				require.Positive(t, got.Requests)
+				require.GreaterOrEqual(t, time.Unix(0, first.Load()).Sub(began), c.least)
+			}
+			require.NotZero(t, first.Load())
+		})
 	}
 }

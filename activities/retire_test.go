@@ -101,6 +101,7 @@ func TestWaitingExpandGivesTheShardToANewWorker(t *testing.T) {
 				defer b.acts.shards.mu.Unlock()
 				return b.acts.shards.m[b.run.Key(in.Shard)].asked
 			}
+			state := b.acts.shards.m[b.run.Key(in.Shard)]
 			before, began := asked(), time.Now()
 			got := make(chan string)
 			go func() { got <- do[contract.ExpandResult](b, "Expand", in).Verdict }()
@@ -108,6 +109,8 @@ func TestWaitingExpandGivesTheShardToANewWorker(t *testing.T) {
 			workers(4)
 			require.Equal(t, contract.VerdictMove, <-got)
 			require.Less(t, time.Since(began), 20*time.Second)
+			require.NotContains(t, b.acts.shards.m, b.run.Key(in.Shard))
+			require.Nil(t, state.state, "its scratch files are closed")
 		})
 	}
 }

@@ -19,9 +19,9 @@ type deletion struct {
 }
 
 // deleteLoad removes what a load left: its positions, its index and its errors
-// topic, in this order, so that an interrupted delete can be repeated, and a run
-// after it goes on from nowhere with an index that is gone. The topics
-// that it read are not its own.
+// topic. In this order an interrupted delete can be repeated, and a run in between
+// begins anew, rather than go on with an index that is gone. The topics that it
+// read are not its own.
 func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 	name, ok := workflows.LoadRootName(id)
 	if !ok {
@@ -59,7 +59,11 @@ func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 		return err
 	}
 	with := "its positions, but not its index,"
+	var targets sink.Targets
 	if s != nil {
+		if targets, err = a.targets(s.Sink.Kind); err != nil {
+			return err
+		}
 		with = fmt.Sprintf("its positions, its index %s (%s)", s.Sink.Index, s.Sink.Kind)
 	}
 	if !o.yes {
@@ -72,7 +76,7 @@ func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 		if err := st.DeleteLoad(ctx, name, nil); err != nil {
 			return err
 		}
-		if done, err = a.dropTarget(ctx, s); err != nil {
+		if done, err = a.dropTarget(ctx, targets, s); err != nil {
 			return err
 		}
 	}
@@ -123,16 +127,20 @@ func noLoaderRuns(ctx context.Context, t loadServer, name string) error {
 	}
 }
 
-// dropTarget removes the index of a load and tells what was done.
-func (a *app) dropTarget(ctx context.Context, s *spec.LoadSpec) (string, error) {
-	admin, err := a.world.sink(s.Sink.Kind)
+func (a *app) targets(kind string) (sink.Targets, error) {
+	admin, err := a.world.sink(kind)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	targets, ok := admin.(sink.Targets)
 	if !ok {
-		return "", fail(exitUsage, "a sink of kind %s has no index that can be deleted: --keep-index leaves it as it is", s.Sink.Kind)
+		return nil, fail(exitUsage, "a sink of kind %s has no index that can be deleted: --keep-index leaves it as it is", kind)
 	}
+	return targets, nil
+}
+
+// dropTarget removes the index of a load and tells what was done.
+func (a *app) dropTarget(ctx context.Context, targets sink.Targets, s *spec.LoadSpec) (string, error) {
 	dropped, err := targets.DropTarget(ctx, sink.Target{Name: s.Sink.Index, DataStream: s.Sink.DataStream, Template: s.Sink.Template})
 	if err != nil {
 		err = a.sinkError(spec.Sink{Kind: s.Sink.Kind, Index: s.Sink.Index}, "load "+s.Name, err)

@@ -49,10 +49,11 @@ type fakes struct {
 	facts   map[string][][]fact // by generation key, per shard
 	deleted []string
 
-	sinkErr error
-	shared  bool // the index of a load is an alias
-	dropped []string
-	clock   time.Time
+	sinkErr  error
+	shared   bool // the index of a load is an alias
+	dropped  []string
+	unplaced []string // loads whose positions were deleted
+	clock    time.Time
 
 	noTemporal, noKafka bool
 
@@ -319,7 +320,11 @@ func (s *fakeStore) SeekLoad(_ context.Context, name string, o contract.SeekLoad
 
 func (s *fakeStore) DeleteLoad(_ context.Context, name string, topics []string) error {
 	if len(topics) == 0 {
-		return nil // its positions, which the fake does not have
+		s.unplaced = append(s.unplaced, name)
+		if len(s.dropped) > 0 {
+			return errors.New("the index went before the positions")
+		}
+		return nil
 	}
 	for _, t := range topics {
 		delete(s.topics.partitions, t)

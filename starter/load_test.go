@@ -336,7 +336,7 @@ func TestDeleteOfALoad(t *testing.T) {
 	const topic = "trawl.load.shop.errors"
 	begin := func() {
 		f.topics.partitions = map[string]int{topic: 4, "orders": 1}
-		f.deleted, f.dropped, f.sinkErr, f.shared = nil, nil, nil, false
+		f.deleted, f.dropped, f.unplaced, f.sinkErr, f.shared = nil, nil, nil, nil, false
 	}
 	begin()
 	f.load.specs = map[string]json.RawMessage{"shop": encoded(t, small+"sink: {kind: elastic, index: goods}\n")}
@@ -361,6 +361,9 @@ func TestDeleteOfALoad(t *testing.T) {
 	}
 	f.sinkErr = &sink.UnavailableError{Err: errors.New("connection refused")}
 	refused(exitUnreachable, "its positions are deleted, its index and topics are not", "", "--yes")
+	if len(f.unplaced) != 1 {
+		t.Errorf("its positions were deleted %d times before its index, want once", len(f.unplaced))
+	}
 	for _, tt := range []struct {
 		args    string
 		stdin   string

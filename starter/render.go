@@ -197,7 +197,11 @@ func statusLine(name string, st contract.CrawlStatus, now time.Time) string {
 	if st.Paused {
 		state = "paused"
 	}
-	words := []string{fmt.Sprintf("%s pages (%.1f/s)", thousands(pagesSeen(st)), st.Rate), thousands(t.Pending) + " pending"}
+	pages := thousands(pagesSeen(st)) + " pages"
+	if st.Rate > 0 || pagesSeen(st) == t.Fetched { // else the shards have told nothing yet
+		pages += fmt.Sprintf(" (%.1f/s)", st.Rate)
+	}
+	words := []string{pages, thousands(t.Pending) + " pending"}
 	if state != "" {
 		words = slices.Insert(words, 0, state)
 	}

@@ -41,8 +41,7 @@ const (
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 
-	maxOpenBatches = 64
-	censusRepeat   = 2 * time.Second
+	censusRepeat = 2 * time.Second
 
 	loadHeartbeat = 30 * time.Second
 	loadSlice     = 30 * time.Second

@@ -236,7 +236,7 @@ func (s *shard) passOn() {
 
 // mayAsk: an Acquire or Expand could be scheduled, were it time.
 func (s *shard) mayAsk(ctx workflow.Context) bool {
-	return s.expand == nil && !s.control.Paused && !s.ending() && len(s.batches) < maxOpenBatches &&
+	return s.expand == nil && !s.control.Paused && !s.ending() && len(s.batches) < contract.MaxOpenBatches &&
 		!workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 }
 

@@ -538,7 +538,7 @@ func TestOpenBatchesAreBoundedAndTheirSlotsBusy(t *testing.T) {
 	full := make(chan bool)
 	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
 		busy := 0
-		for slot := range maxOpenBatches {
+		for slot := range contract.MaxOpenBatches {
 			if has(in.Busy, slot) {
 				busy++
 			}
@@ -546,7 +546,7 @@ func TestOpenBatchesAreBoundedAndTheirSlotsBusy(t *testing.T) {
 		if busy != in.OpenBatches || in.OpenLocators != int64(3*in.OpenBatches) {
 			t.Errorf("%d batches open: %d slots busy, %d locators", in.OpenBatches, busy, in.OpenLocators)
 		}
-		if in.Number > maxOpenBatches {
+		if in.Number > contract.MaxOpenBatches {
 			return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
 		}
 		r := batchOf(in.Number, int(in.Number-1))
@@ -556,7 +556,7 @@ func TestOpenBatchesAreBoundedAndTheirSlotsBusy(t *testing.T) {
 	var open int
 	s.fetch = func(in contract.FetchInput) (contract.FetchResult, error) {
 		s.Lock()
-		if open++; open == maxOpenBatches {
+		if open++; open == contract.MaxOpenBatches {
 			close(full)
 		}
 		s.Unlock()
@@ -568,7 +568,7 @@ func TestOpenBatchesAreBoundedAndTheirSlotsBusy(t *testing.T) {
 	s.stopAt(time.Minute)
 	s.start()
 	for _, in := range s.expands {
-		require.Less(t, in.OpenBatches, maxOpenBatches)
+		require.Less(t, in.OpenBatches, contract.MaxOpenBatches)
 	}
 }
 
@@ -578,13 +578,17 @@ func TestBatchesThatComeTogether(t *testing.T) {
 	s := newShardTest(t)
 	s.in.Control.Grant = contract.Grant{Number: 1, Total: 1000}
 	asked := make(chan bool)
+	var at time.Time
 	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
 		switch len(s.expands) {
-		case 1:
+		case 1: // the waits of the batches must not seem to begin now
+			return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+		case 2:
+			at = s.Now()
 			r := batchOf(1, 0)
 			r.Further, r.More = []contract.Batch{*batchOf(2, 1).Batch, *batchOf(3, 2).Batch}, true
 			return r, nil
-		case 2:
+		case 3:
 			require.EqualValues(t, 4, in.Number)
 			require.Equal(t, 3, in.OpenBatches)
 			require.EqualValues(t, 9, in.OpenLocators)
@@ -600,7 +604,7 @@ func TestBatchesThatComeTogether(t *testing.T) {
 		s.Lock()
 		numbers = append(numbers, in.Batch.Number)
 		s.Unlock()
-		require.False(t, in.HoldsAt.IsZero(), "when the waits of the batch began")
+		require.WithinDuration(t, at, in.HoldsAt, 0, "when the shard asked")
 		<-asked
 		return contract.FetchResult{Number: in.Batch.Number}, nil
 	}

@@ -23,6 +23,9 @@ type Run struct {
 // Slots is the number of host slots of a shard (DESIGN section 4).
 const Slots = 4096
 
+// MaxOpenBatches is how many batches of a shard may be open at a time.
+const MaxOpenBatches = 64
+
 // SlotSet is a bitmap of slots; encoded as base64 in JSON, empty means none.
 type SlotSet []byte
 

@@ -60,7 +60,8 @@ func LoadRun(name string) Run { return Run{Crawl: loads, Generation: name} }
 // positions.
 func LoadRootGroup(prefix, name string) string { return prefix + "." + loads + "." + name }
 
-// QueueGroup is the consumer group that keeps the task queue of a SQLite index.
+// QueueGroup is the consumer group that keeps the task queue of an index in a data
+// directory: SQLite, files.
 func (r Run) QueueGroup(prefix string) string { return r.Topic(prefix, "queue") }
 
 const loads = "load"

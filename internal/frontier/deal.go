@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// maxOpen is how many batches of a shard may be open at a time.
-	maxOpen = 64
 	// crumb: fewer locators of a split host are left to grow while other parts
 	// of it are open.
 	crumb = 20
@@ -58,13 +56,13 @@ func (s *State) Deal(now time.Time, in contract.ExpandInput) contract.ExpandResu
 		res.Verdict = contract.VerdictIdle
 	case res.Totals.Pending > 0 && granted <= 0 && !working:
 		res.Verdict = contract.VerdictStarved
-	case res.Totals.Pending > 0 && granted > 0 && in.OpenBatches < maxOpen:
+	case res.Totals.Pending > 0 && granted > 0 && in.OpenBatches < contract.MaxOpenBatches:
 		d.room = int(min(int64(d.room), granted))
 		d.fillAny()
 	}
 	if d.locators > 0 {
 		res.Verdict, res.Batch = contract.VerdictBatch, d.batch()
-		res.More = in.OpenBatches+1 < maxOpen && granted > int64(d.locators) && d.more()
+		res.More = in.OpenBatches+1 < contract.MaxOpenBatches && granted > int64(d.locators) && d.more()
 	}
 	res.NextDue = s.nextDue()
 	if err := s.pool.trim(); d.err == nil {

@@ -123,7 +123,7 @@ func TestDealVerdicts(t *testing.T) {
 		{"due", []Fact{a}, contract.ExpandInput{}, contract.VerdictBatch, time.Time{}},
 		{"slot busy", []Fact{a}, contract.ExpandInput{Busy: busySet(slot), OpenBatches: 1}, contract.VerdictLater, time.Time{}},
 		{"other slot busy", []Fact{a}, contract.ExpandInput{Busy: busySet(slot ^ 1)}, contract.VerdictBatch, time.Time{}},
-		{"as many open as may be", []Fact{a}, contract.ExpandInput{OpenBatches: maxOpen}, contract.VerdictLater, time.Time{}},
+		{"as many open as may be", []Fact{a}, contract.ExpandInput{OpenBatches: contract.MaxOpenBatches}, contract.VerdictLater, time.Time{}},
 		{"no grant left", []Fact{a}, contract.ExpandInput{Grant: grant(0)}, contract.VerdictStarved, time.Time{}},
 		{"all of it open", []Fact{a}, contract.ExpandInput{Grant: grant(3), OpenLocators: 3, OpenBatches: 1}, contract.VerdictLater, time.Time{}},
 		{"some grant left", []Fact{a}, contract.ExpandInput{Grant: grant(4), OpenLocators: 3, OpenBatches: 1}, contract.VerdictBatch, time.Time{}},
@@ -515,6 +515,17 @@ func TestTempoOfABatch(t *testing.T) {
 	}
 }
 
+// However small batches are, an answer has at most so many.
+func TestDealAllIsBoundedInCount(t *testing.T) {
+	s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true, BatchLocators: 500, BatchBytes: 400})
+	for i := range 100 {
+		s.found(fmt.Sprintf("%d.example", i), 2)
+	}
+	if res := s.DealAll(noon, contract.ExpandInput{Number: 1}); len(res.Further)+1 != maxTogether || !res.More {
+		t.Errorf("%d further batches, more %v; want %d batches and more", len(res.Further), res.More, maxTogether)
+	}
+}
+
 // DealAll gives what the shard would get if it asked again and again, up to its
 // bounds.
 func TestDealAllIsAskingAgain(t *testing.T) {
@@ -528,7 +539,7 @@ func TestDealAllIsAskingAgain(t *testing.T) {
 		{"two tempos", 40, contract.ExpandInput{}, 2, false},
 		{"hardly more than three full batches", 400, contract.ExpandInput{}, 4, true},
 		{"the grant ends it", 400, contract.ExpandInput{Grant: contract.Grant{Number: 1, Total: 600}}, 2, false},
-		{"as many as may be open", 400, contract.ExpandInput{OpenBatches: maxOpen - 2}, 2, false},
+		{"as many as may be open", 400, contract.ExpandInput{OpenBatches: contract.MaxOpenBatches - 2}, 2, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true})
