@@ -252,21 +252,30 @@ func (a *Activities) freshState(o *ownedShard, in contract.ExpandInput, s *spec.
 // folded is a lost tail: fold again from the start.
 func (a *Activities) fold(ctx context.Context, st *frontier.State, in contract.ExpandInput) (end int64, lost bool, err error) {
 	topic := in.Run.Topic(a.Prefix, contract.TopicFrontier)
-	first, end, err := a.Log.Bounds(ctx, topic, in.Shard)
-	if err != nil {
+	if end, err = a.Log.End(ctx, topic, in.Shard); err != nil {
 		return 0, false, err
 	}
 	if end < st.Position() {
 		st.Reset()
 		lost = true
 	}
-	from := max(st.Position(), first)
+	from := st.Position()
 	if from >= end {
 		return end, lost, nil
 	}
-	_, err = a.Log.ReadRange(ctx, topic, in.Shard, from, end, func(r kafkalog.Record) error {
-		return st.Fold(r.Offset, r.Key, r.Value)
-	})
+	read := func() error {
+		from, err = a.Log.ReadRange(ctx, topic, in.Shard, from, end, func(r kafkalog.Record) error {
+			return st.Fold(r.Offset, r.Key, r.Value)
+		})
+		return err
+	}
+	if err = read(); kafkalog.KindOf(err) == kafkalog.KindOffset { // the log begins later
+		var first int64
+		if first, _, err = a.Log.Bounds(ctx, topic, in.Shard); err == nil {
+			from = max(from, first)
+			err = read()
+		}
+	}
 	if err == nil {
 		st.Skip(end) // compacted offsets at the tail
 	}

@@ -421,7 +421,7 @@ func (s *shard) closeBatch(ctx workflow.Context, o *open) {
 	err := o.future.Get(ctx, &r)
 	if err == nil {
 		s.taking = backoff{}
-		s.slots.answered(o.batch.Slots, s.now, r.LongestDelay)
+		s.slots.answered(o.batch.Slots, s.now, max(0, r.LongestDelay-r.Gone))
 		return
 	}
 	var timeout *temporal.TimeoutError

@@ -87,7 +87,11 @@ const crawlName = "bench"
 
 func trawl(bin string, w Web, name string, workers int, sink string) Contender {
 	c := Contender{Name: name, Web: w.Name, Workers: workers, Stores: true}
-	c.Command = []string{filepath.Join(bin, "starter"), "crawl", "{URL}", "--name", crawlName, "--json", "--allow-network", "127.0.0.0/8"}
+	c.Command = []string{filepath.Join(bin, "starter"), "crawl"}
+	if !w.seeded { // a URL on the command line takes the place of the seeds of the spec
+		c.Command = append(c.Command, "{URL}")
+	}
+	c.Command = append(c.Command, "--name", crawlName, "--json", "--allow-network", "127.0.0.0/8")
 	c.Differs = []string{"--name and --json (for the measurement)", "--allow-network 127.0.0.0/8 (the site is on this machine)"}
 	flag := func(why string, words ...string) {
 		c.Command = append(c.Command, words...)

@@ -236,6 +236,7 @@ type FetchResult struct {
 	Links        int64            `json:"links"`     // links stated
 	LeftOver     int64            `json:"left_over"` // locators that stay due
 	LongestDelay time.Duration    `json:"longest_delay"`
+	Gone         time.Duration    `json:"gone,omitempty"`    // of LongestDelay, for every host: the slots cool for the rest
 	Drained      bool             `json:"drained,omitempty"` // ended early by drain or cancel
 }
 

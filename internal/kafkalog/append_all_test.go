@@ -73,7 +73,7 @@ func partsOf(topic string, partitions, n, size int) []kafkalog.Part {
 
 // startMany is start with two brokers and a topic whose partitions the first
 // leads; the log knows them.
-func startMany(t *testing.T, partitions int) (*faulty, *produces) {
+func startMany(t *testing.T, partitions int, config ...string) (*faulty, *produces) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(2))
 	if err != nil {
@@ -81,7 +81,7 @@ func startMany(t *testing.T, partitions int) (*faulty, *produces) {
 	}
 	t.Cleanup(c.Close)
 	l := logtest.Open(t, c.ListenAddrs())
-	f := &faulty{Cluster: c, log: l, topic: logtest.Topic(t, l, partitions)}
+	f := &faulty{Cluster: c, log: l, topic: logtest.Topic(t, l, partitions, config...)}
 	kafkalog.Hasten(l)
 	for p := range partitions {
 		f.move(t, p, 0)

@@ -12,3 +12,20 @@ func Hasten(l *Log) {
 		backoff: patience{next: time.Millisecond, most: 10 * time.Millisecond},
 	}
 }
+
+// Waiting is how many parts wait for what is under way in a partition.
+func Waiting(l *Log, topic string, partition int) int {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	if ln := l.lanes.m[place{topic, partition}]; ln != nil {
+		return len(ln.queue)
+	}
+	return 0
+}
+
+// Lanes is how many partitions something is under way in.
+func Lanes(l *Log) int {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	return len(l.lanes.m)
+}

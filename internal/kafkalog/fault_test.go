@@ -278,6 +278,7 @@ func TestNobodyThere(t *testing.T) {
 			"range":     func(c context.Context) error { _, err := l.ReadRange(c, topic, 0, 0, 1, nothing); return err },
 			"at":        func(c context.Context) error { _, _, err := l.ReadAt(c, topic, 0, 0); return err },
 			"bounds":    func(c context.Context) error { _, _, err := l.Bounds(c, topic, 0); return err },
+			"end":       func(c context.Context) error { _, err := l.End(c, topic, 0); return err },
 			"ends":      func(c context.Context) error { _, err := l.Ends(c, topic, 1); return err },
 			"topics":    func(c context.Context) error { _, err := l.Topics(c, ""); return err },
 			"commit":    func(c context.Context) error { return l.Commit(c, "g", topic, 0, 1, "") },

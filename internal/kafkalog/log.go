@@ -57,6 +57,8 @@ type Log struct {
 	limits    limits
 	logins    logins
 
+	lanes  lanes
+	life   context.Context // ends with Close
 	stop   context.CancelFunc
 	closed atomic.Bool
 	// layout counts refreshes of the cached layout of the cluster.
@@ -120,6 +122,8 @@ func Open(c Config) (*Log, error) {
 		maxBatch:  c.MaxBatchBytes,
 		zstd:      dec,
 		limits:    usual,
+		lanes:     lanes{m: map[place]*lane{}},
+		life:      ctx,
 		stop:      stop,
 	}
 	l.transport.SASL = l.logins.watch(login)

@@ -29,6 +29,11 @@ func (l *Log) produce(ctx context.Context, parts []Part, with codec) ([]produced
 	if err != nil {
 		return nil, err
 	}
+	return l.exchange(ctx, parts, buf)
+}
+
+// exchange sends the request in buf, which it gives to the pool.
+func (l *Log) exchange(ctx context.Context, parts []Part, buf *[]byte) ([]produced, error) {
 	v, err := l.call(ctx, 0, &call{
 		key:   protocol.Produce,
 		route: leader(parts[0].Topic, parts[0].Partition),

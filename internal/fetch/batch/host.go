@@ -105,6 +105,7 @@ func (x *run) hosts() {
 		h.wait = max(h.wait, time.Duration(b.HoldMS)*time.Millisecond)
 		h.groups = append(h.groups, &group{BatchHost: b})
 	}
+	x.paced = order
 	done := newReleaser(x, order)
 	var wg sync.WaitGroup
 	for _, h := range order {

@@ -15,7 +15,7 @@ import (
 
 // Bounds of what waits for an acknowledgement.
 const (
-	flushAfter = time.Second / 2 // since the first record of a parcel
+	flushAfter = time.Second / 4 // since the first record of a parcel
 	flushPages = 100             // pages of a parcel
 	flushBytes = 4 << 20         // bytes of a parcel
 	maxPages   = 200             // waiting in all: no request starts beyond
@@ -26,13 +26,11 @@ const (
 	keepValue  = 512 << 10 // greatest buffer that is used again
 )
 
-// Appender makes records durable. Append returns nil only after all replicas
-// in sync have them; after an error nothing is known, and the same records are
-// appended again, unless it is kafkalog.ErrTooLarge. AppendAll is that for many
-// partitions, with an error or nil for each. They may be called from several
-// goroutines, and keep nothing of the records after they returned.
+// Appender makes records durable: AppendAll gives nil for a part only after all
+// replicas in sync have it; after an error nothing is known, and the same records
+// are appended again, unless it is kafkalog.ErrTooLarge. It may be called from
+// several goroutines, and keeps nothing of the records after it returned.
 type Appender interface {
-	Append(ctx context.Context, topic string, partition int, recs []kafkalog.Record) (base int64, err error)
 	AppendAll(ctx context.Context, parts []kafkalog.Part) []error
 }
 
@@ -366,7 +364,7 @@ func pause(ctx context.Context, wait time.Duration) bool {
 func (o *outbox) append(ctx context.Context, at place, recs []kafkalog.Record) error {
 	wait := retryFirst
 	for {
-		_, err := o.log.Append(ctx, at.topic, at.partition, recs)
+		err := o.log.AppendAll(ctx, []kafkalog.Part{{Topic: at.topic, Partition: at.partition, Records: recs}})[0]
 		if err == nil {
 			return nil
 		}

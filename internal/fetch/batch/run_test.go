@@ -700,6 +700,50 @@ func TestDelaysOfUnaskedHosts(t *testing.T) {
 	}
 }
 
+// The time since a host was asked counts towards the delay: of all hosts that of
+// the one that was asked last, and not if more is owed to others.
+func TestGoneOfTheDelay(t *testing.T) {
+	const took, delay = 60 * time.Millisecond, time.Minute
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(took)
+		serveHTML(w, "x")
+	})
+	for _, c := range []struct {
+		name  string
+		delay time.Duration
+		cool  time.Duration
+		held  time.Duration // a second host
+		least time.Duration
+		most  time.Duration // below 0: so much less than the batch took
+	}{
+		{"since it was asked", delay, 0, 0, took, delay},
+		{"all of it", took / 2, 0, 0, took / 2, took / 2},
+		{"of the one that was asked last", delay, 0, 2 * took, took, -2 * took},
+		{"owed to others", delay, delay, 0, 0, 0},
+		{"some of it owed to others", delay, delay / 2, 0, took, delay / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := newSetup(t, s, "/1")
+			u.host().DelayMS = c.delay.Milliseconds()
+			if c.held > 0 {
+				other := *newSetup(t, newSite(t, s.Config.Handler.ServeHTTP), "/1").host()
+				other.DelayMS, other.HoldMS = c.delay.Milliseconds(), c.held.Milliseconds()
+				u.job.Batch.Hosts = append(u.job.Batch.Hosts, other)
+			}
+			u.job.Batch.Cool = c.cool
+			start := time.Now()
+			res := u.run(t.Context())
+			most := c.most
+			if most < 0 {
+				most += time.Since(start)
+			}
+			if res.LongestDelay != c.delay || res.Gone < c.least || res.Gone > most {
+				t.Errorf("longest delay %v, %v gone; want %v to %v of %v", res.LongestDelay, res.Gone, c.least, most, c.delay)
+			}
+		})
+	}
+}
+
 // What is left of the cooling is waited for here, a careful host's delay on top.
 func TestHeldHosts(t *testing.T) {
 	for _, c := range []struct {

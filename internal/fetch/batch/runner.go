@@ -162,7 +162,8 @@ type run struct {
 	called   context.Context // ends when the batch is to drain
 	fall     func()
 
-	out *outbox
+	out   *outbox
+	paced []*host
 
 	mu     sync.Mutex
 	result contract.FetchResult
@@ -184,6 +185,11 @@ func (x *run) answer(ctx context.Context) contract.FetchResult {
 	}
 	r.LeftOver = total - x.done.Load()
 	r.Drained = ctx.Err() != nil || isClosed(x.job.Gate.Fallen())
+	left := x.job.Batch.Cool // owed to hosts that are not in the batch
+	for _, h := range x.paced {
+		left = max(left, h.pace.left())
+	}
+	r.Gone = max(0, r.LongestDelay-left)
 	return r
 }
 

@@ -346,6 +346,9 @@ func (s *suite) order(t *testing.T) {
 	if must(t, err); first != 0 || end != n+1 {
 		t.Errorf("bounds %d to %d, want 0 to %d", first, end, n+1)
 	}
+	if end, err := s.log.End(ctx(t), topic, 0); err != nil || end != n+1 {
+		t.Errorf("end %d, want %d: %v", end, n+1, err)
+	}
 }
 
 // concurrent: writers and readers share one Log.
@@ -659,6 +662,10 @@ func (s *suite) missing(t *testing.T) {
 		_, _, err = l.Bounds(ctx(t), absent, 0)
 		wantKind(t, err, kafkalog.KindTopic)
 		_, _, err = l.Bounds(ctx(t), topic, 5)
+		wantKind(t, err, kafkalog.KindPartition)
+		_, err = l.End(ctx(t), absent, 0)
+		wantKind(t, err, kafkalog.KindTopic)
+		_, err = l.End(ctx(t), topic, 5)
 		wantKind(t, err, kafkalog.KindPartition)
 		_, err = l.Ends(ctx(t), topic, 2)
 		wantKind(t, err, kafkalog.KindPartition)
