@@ -10,10 +10,22 @@ import (
 )
 
 // Colly crawls as colly's own examples do: asynchronous, one limit rule, a
-// callback for links that visits them, everything else as it comes, but for one
-// thing: the fragment of a link is cut off, because colly takes two fragments of
-// a page for two pages and would request it again for each.
+// callback for links that visits them, everything else as it comes. It takes two
+// fragments of a page for two pages, and requests it again for each.
 func Colly(ctx context.Context, o Options) (Result, error) {
+	return crawlByColly(ctx, o, func(link string) string { return link })
+}
+
+// CollyCut is Colly by somebody who knows that: fragments are cut off before it
+// sees a link.
+func CollyCut(ctx context.Context, o Options) (Result, error) {
+	return crawlByColly(ctx, o, func(link string) string {
+		page, _, _ := strings.Cut(link, "#")
+		return page
+	})
+}
+
+func crawlByColly(ctx context.Context, o Options, page func(link string) string) (Result, error) {
 	root, err := url.Parse(o.Root)
 	if err != nil {
 		return Result{}, err
@@ -33,8 +45,7 @@ func Colly(ctx context.Context, o Options) (Result, error) {
 	}
 	var pages, failed atomic.Int64
 	c.OnHTML("a[href]", func(e *colly.HTMLElement) {
-		page, _, _ := strings.Cut(e.Attr("href"), "#")
-		_ = e.Request.Visit(page) // already visited, mostly; failures come to OnError
+		_ = e.Request.Visit(page(e.Attr("href"))) // already visited, mostly; failures come to OnError
 	})
 	c.OnResponse(func(r *colly.Response) {
 		pages.Add(1)

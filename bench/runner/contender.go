@@ -28,6 +28,7 @@ type Contender struct {
 const (
 	RawStores    = "raw-store"
 	CollyStores  = "colly-store"
+	collyCut     = "colly-cut-store"
 	trawl1       = "trawl-kafka-1w"
 	trawlSQLite  = "trawl-kafka+sqlite-1w"
 	trawlHosts   = "trawl-kafka-1w-hosts"
@@ -49,7 +50,7 @@ func Contenders(bin, peers string, w Web) []Contender {
 	var list []Contender
 	if w.polite == 0 { // the others know no politeness
 		list = append(list, alone(bin, w, RawStores, "raw", true), alone(bin, w, "raw", "raw", false),
-			alone(bin, w, CollyStores, "colly", true), alone(bin, w, "colly", "colly", false))
+			alone(bin, w, CollyStores, "colly", true), alone(bin, w, "colly", "colly", false), alone(bin, w, collyCut, "colly-cut", true))
 	}
 	for _, n := range []int{1, 2, 4} {
 		list = append(list, trawl(bin, w, "trawl-kafka-"+strconv.Itoa(n)+"w", n, "none"))

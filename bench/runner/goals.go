@@ -33,6 +33,7 @@ func goals() []goal {
 	}
 	list := []goal{
 		speed("trawl to Kafka / plain colly that stores, pages/s", 5, trawl1, CollyStores),
+		speed("trawl to Kafka / colly that stores and is given no fragments, pages/s", 5, trawl1, collyCut),
 		speed("trawl to Kafka / raw floor that stores, pages/s", 0.6, trawl1, RawStores),
 		speed("trawl to Kafka and SQLite / raw floor that stores, pages/s", 0.25, trawlSQLite, RawStores),
 		speed("trawl on the real broker / on the embedded one, pages/s", 0.8, trawlReal, trawl1),

@@ -44,7 +44,7 @@ func webs() []Web {
 	seeded.Name, seeded.seeded = "polite-seeds", true
 	return []Web{
 		{Name: busy, Hosts: 1, Pages: 20_000, Links: 40, Size: page, rounds: 3, limit: 5 * time.Minute, runs: []string{
-			RawStores, "raw", CollyStores, "colly", trawl1, "trawl-kafka-2w", "trawl-kafka-4w", trawlSQLite, trawlHosts, trawlFifty,
+			RawStores, "raw", CollyStores, "colly", collyCut, trawl1, "trawl-kafka-2w", "trawl-kafka-4w", trawlSQLite, trawlHosts, trawlFifty,
 		}},
 		{Name: hosts, Hosts: 1000, Pages: 20_000, Links: 40, Size: page, rounds: 3, limit: 5 * time.Minute, runs: usual},
 		{Name: fifty, Hosts: 1, Pages: 50, Links: 40, Size: page, rounds: 3, limit: time.Minute, runs: []string{trawl1}},

@@ -37,14 +37,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if fs.NArg() != 2 {
-		return fmt.Errorf("%d arguments: want raw or colly, and a URL", fs.NArg())
+		return fmt.Errorf("%d arguments: want raw, colly or colly-cut, and a URL", fs.NArg())
 	}
 	o.Root = fs.Arg(1)
 	crawl, ok := map[string]func(context.Context, contender.Options) (contender.Result, error){
-		"raw": contender.Raw, "colly": contender.Colly,
+		"raw": contender.Raw, "colly": contender.Colly, "colly-cut": contender.CollyCut,
 	}[fs.Arg(0)]
 	if !ok {
-		return fmt.Errorf("contender is %q: want raw or colly", fs.Arg(0))
+		return fmt.Errorf("contender is %q: want raw, colly or colly-cut", fs.Arg(0))
 	}
 	result, err := crawl(ctx, o)
 	return errors.Join(err, json.NewEncoder(stdout).Encode(result))
