@@ -13,7 +13,7 @@ import (
 func (c *crawl) startShard(ctx workflow.Context, i int, careful bool) workflow.Future {
 	cctx := workflow.WithChildOptions(ctx, childOptions(ShardID(c.run.Crawl, i), fmt.Sprintf("shard %d", i)))
 	return workflow.ExecuteChildWorkflow(cctx, ShardType, contract.ShardInput{
-		Run: c.run, Shard: i, Parent: c.self, Control: c.control(i), Careful: careful,
+		Run: c.run, Shard: i, Parent: c.self, Control: c.control(i), Careful: careful, Rules: shardRules,
 	}).GetChildWorkflowExecution()
 }
 

@@ -7,6 +7,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
+// shardRules of the shards that are started now. 1: slots that come free while
+// batches are open wait for others, and an idle shard does not fold again when it
+// ends.
+const shardRules = 1
+
 // Every time-out and retry policy of the platform, named by intent.
 const (
 	// FetchHeartbeat: a Fetch that was silent for so long is lost. The Fetch
@@ -32,6 +37,9 @@ const (
 	silence     = 3 * reportQuiet  // of a shard, after which it is looked for
 	askAgain    = 2 * time.Second  // Expand, when nothing else asks for it
 	askSpacing  = 200 * time.Millisecond
+	// askGather is between two Expands while batches are open, so that what several
+	// of them give back is dealt together.
+	askGather = 500 * time.Millisecond
 	// askDry is for an Expand that may wait inside: where much is going on a batch
 	// closes before that, and it is not wanted.
 	askDry     = 500 * time.Millisecond

@@ -202,10 +202,19 @@ func (s *shard) release(r contract.Released) {
 // that waits for it is asked anew; any other one first gives its answer.
 func (s *shard) free() {
 	s.freed, s.dry = true, false
-	s.nextAsk = earlier(s.nextAsk, s.now)
+	s.nextAsk = earlier(s.nextAsk, s.gathered())
 	if s.expand != nil && s.expand.waits {
 		s.dropExpand()
 	}
+}
+
+// gathered is when to ask for what has come free: at once, if nothing else is
+// under way.
+func (s *shard) gathered() time.Time {
+	if s.in.Rules < 1 || len(s.batches) == 0 {
+		return s.now
+	}
+	return later(s.now, s.lastAsk.Add(askGather))
 }
 
 // dropExpand forgets the Expand under way: only the one scheduled last counts,
@@ -268,7 +277,6 @@ func (s *shard) expandInput() contract.ExpandInput {
 	for _, o := range s.batches {
 		locators += int64(o.batch.Locators)
 	}
-	settled := s.state == contract.ShardIdle || s.state == contract.ShardStarved
 	var waitFor time.Duration
 	if s.dry && len(s.batches) > 0 {
 		waitFor = waitForDue
@@ -280,9 +288,14 @@ func (s *shard) expandInput() contract.ExpandInput {
 		Run: s.run(), Shard: s.in.Shard, Number: s.number + 1,
 		Busy: s.slots.busy(s.now), Holds: s.slots.holds(s.now), Careful: s.slots.careful, Lost: s.slots.lost,
 		OpenBatches: len(s.batches), OpenLocators: locators, Grant: s.control.Grant,
-		MayWait:  settled && len(s.batches) == 0 && !cools && s.isReported(),
+		MayWait:  s.settled() && len(s.batches) == 0 && !cools && s.isReported(),
 		WaitFrom: s.end, WaitFor: waitFor,
 	}
+}
+
+// settled: the last Expand found nothing that may be done, and nothing was since.
+func (s *shard) settled() bool {
+	return s.state == contract.ShardIdle || s.state == contract.ShardStarved
 }
 
 // isReported: the parent has been told the state, its o and its grant.
@@ -321,7 +334,7 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 	s.dry = !s.freed && !r.More && (r.Verdict == contract.VerdictLater || r.Verdict == contract.VerdictBatch)
 	switch {
 	case s.freed: // the answer does not know of it: slots are free, or nothing is open any more
-		s.nextAsk = s.now
+		s.nextAsk = s.gathered()
 	case s.dry && p.waits && s.now.Sub(s.lastAsk) >= askAgain:
 		s.nextAsk = s.now // it has waited, and the next one will
 	case s.dry && len(s.batches) > 0 && !p.waits:
@@ -372,8 +385,7 @@ func (s *shard) settle(state string, end int64) {
 // askToWait: once idle or starved is reported and nothing cools, the next
 // Expand waits inside, so it can be scheduled at once.
 func (s *shard) askToWait() {
-	settled := s.state == contract.ShardIdle || s.state == contract.ShardStarved
-	if _, cools := s.slots.cools(s.now); settled && !cools && s.isReported() {
+	if _, cools := s.slots.cools(s.now); s.settled() && !cools && s.isReported() {
 		s.nextAsk = earlier(s.nextAsk, s.now)
 	}
 }
@@ -534,19 +546,19 @@ func (s *shard) lookAt(ctx workflow.Context) time.Time {
 // cooled is when the next slot may be dealt; of a settled shard, which only
 // waits for the right to wait inside, when it has cooled.
 func (s *shard) cooled() (time.Time, bool) {
-	if s.state == contract.ShardIdle || s.state == contract.ShardStarved {
+	if s.settled() {
 		return s.slots.cools(s.now)
 	}
 	return s.slots.dealable(s.now)
 }
 
 // close folds once more, so that the totals hold what the last batches did, and
-// says goodbye.
+// says goodbye. An idle shard has folded it all.
 func (s *shard) close(ctx workflow.Context) error {
 	if s.orphan {
 		return nil
 	}
-	for try := 0; try < 3; try++ {
+	for try := 0; try < 3 && (s.in.Rules < 1 || s.state != contract.ShardIdle); try++ {
 		if s.queue == "" && !s.acquireNow(ctx) {
 			continue
 		}

@@ -35,7 +35,7 @@ type shardTest struct {
 
 func newShardTest(t *testing.T) *shardTest {
 	s := &shardTest{TestWorkflowEnvironment: newEnvironment(), t: t}
-	s.in = contract.ShardInput{Run: contract.Run{Crawl: "x", Generation: "g", Shards: 1}, Parent: contract.Parent{ID: "crawl/x", First: "f", Generation: "g"}}
+	s.in = contract.ShardInput{Run: contract.Run{Crawl: "x", Generation: "g", Shards: 1}, Parent: contract.Parent{ID: "crawl/x", First: "f", Generation: "g"}, Rules: shardRules}
 	s.in.Control.Parent = s.in.Parent
 	s.RegisterWorkflowWithOptions(ShardWorkflow, workflow.RegisterOptions{Name: ShardType})
 	reg := func(name string, f any) { s.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
@@ -125,7 +125,7 @@ func TestShardReportsIdleOnceItsLastBatchHasClosed(t *testing.T) {
 		if in.OpenBatches > 0 {
 			return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
 		}
-		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 17}, nil
+		return contract.ExpandResult{Verdict: contract.VerdictIdle, End: 17, Totals: contract.Totals{Fetched: 5}}, nil
 	}
 	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
 		return contract.FetchResult{LongestDelay: 3 * time.Second, Gone: 2 * time.Second}, nil
@@ -143,7 +143,7 @@ func TestShardReportsIdleOnceItsLastBatchHasClosed(t *testing.T) {
 	require.Zero(t, idle[0].Open)
 	last := s.reports[len(s.reports)-1]
 	require.Equal(t, contract.ShardClosed, last.State)
-	require.Equal(t, int64(42), last.Totals.Fetched, "the last fold")
+	require.Equal(t, int64(5), last.Totals.Fetched, "idle: nothing is left to fold")
 	require.True(t, s.expands[len(s.expands)-1].MayWait, "idle was reported: the owner may wait inside")
 	cooled := false
 	for _, in := range s.expands {
@@ -153,6 +153,56 @@ func TestShardReportsIdleOnceItsLastBatchHasClosed(t *testing.T) {
 		}
 	}
 	require.True(t, cooled, "the slot cools for the delay that was used")
+}
+
+// A shard that is stopped in the middle says what its last batches did.
+func TestShardFoldsWhatItsLastBatchesDid(t *testing.T) {
+	s := newShardTest(t)
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		if in.Number == 1 {
+			return batchOf(1, 5), nil
+		}
+		return contract.ExpandResult{Verdict: contract.VerdictLater, Totals: contract.Totals{Pending: 1}}, nil
+	}
+	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) { return contract.FetchResult{}, nil }
+	s.stopAt(30 * time.Second)
+	s.start()
+	require.Equal(t, int64(42), s.reports[len(s.reports)-1].Totals.Fetched)
+}
+
+// What comes free while batches are open is dealt together; the last one to close
+// keeps nobody waiting. Shards of earlier rules ask each time, as they did.
+func TestShardGathersWhatComesFree(t *testing.T) {
+	for rules, want := range map[int][]int64{
+		shardRules: {1000, 1500, 4900, 5000},
+		0:          {1000, 1050, 1100, 1150, 4900, 5000},
+	} {
+		s := newShardTest(t)
+		s.in.Rules = rules
+		began := s.Now()
+		var asked []int64
+		s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+			if in.Number == 1 {
+				return batchOf(1, 1, 2, 3, 4, 5, 6), nil
+			}
+			if in.WaitFor == 0 && !in.MayWait {
+				asked = append(asked, s.Now().Sub(began).Milliseconds())
+			}
+			if in.OpenBatches == 0 {
+				return contract.ExpandResult{Verdict: contract.VerdictIdle}, nil
+			}
+			return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+		}
+		s.OnActivity(ActFetch, mock.Anything).After(5*time.Second).Return(contract.FetchResult{}, nil)
+		for i, ms := range []int64{1000, 1050, 1100, 1150, 4900} {
+			s.RegisterDelayedCallback(func() {
+				s.SignalWorkflow(SigReleased, contract.Released{Number: 1, Slots: []int{1 + i}})
+			}, time.Duration(ms)*time.Millisecond)
+		}
+		s.stopAt(5200 * time.Millisecond)
+		s.start()
+		require.Equal(t, want, asked, "rules %d", rules)
+	}
 }
 
 // A batch may close while an Expand is under way that was told it is open: its

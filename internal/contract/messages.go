@@ -21,6 +21,8 @@ type ShardInput struct {
 	Control ShardControl `json:"control"`
 	// Careful: the predecessor did not complete; all slots begin cooling and careful.
 	Careful bool `json:"careful,omitempty"`
+	// Rules that the workflow follows, so that histories of earlier ones replay.
+	Rules int `json:"rules,omitempty"`
 	// State is set by continue-as-new only.
 	State *ShardState `json:"state,omitempty"`
 }

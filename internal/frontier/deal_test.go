@@ -542,7 +542,7 @@ func TestDealAllIsAskingAgain(t *testing.T) {
 		{"as many as may be open", 400, contract.ExpandInput{OpenBatches: contract.MaxOpenBatches - 2}, 2, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true})
+			s := newShard(t, Options{Depth: -1, Delay: time.Second, FirstSpec: true, BatchLocators: 500})
 			for i := range c.hosts {
 				s.found(fmt.Sprintf("%d.example", i), map[bool]int{true: 2, false: 40}[i%2 == 0])
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxTogether     = 8 // batches of one answer, 64 KiB each
+	maxTogether     = 8 // batches of one answer, 128 KiB each
 	batchesTogether = 3 // full batches of one answer
 )
 

@@ -26,8 +26,8 @@ type Options struct {
 	// in parts that this one does not make. Otherwise a host is dealt only when
 	// the slots of all MaxParts parts are free.
 	FirstSpec     bool
-	BatchLocators int           // 0: 500
-	BatchBytes    int           // of a batch in JSON; 0: 64 KiB
+	BatchLocators int           // 0: 1,000
+	BatchBytes    int           // of a batch in JSON; 0: 128 KiB
 	TimeBox       time.Duration // of a batch; 0: 15 s
 	// Horizon ends the crawl's recrawling: the next due of an f at or after it
 	// does not count. Zero: a one-shot crawl, none counts.
@@ -48,8 +48,8 @@ func (o Options) withDefaults() Options {
 	def(&o.Shards, 1)
 	def(&o.Tries, 3)
 	def(&o.Parallelism, 1)
-	def(&o.BatchLocators, 500)
-	def(&o.BatchBytes, 64<<10)
+	def(&o.BatchLocators, 1000)
+	def(&o.BatchBytes, 128<<10)
 	if o.TimeBox <= 0 {
 		o.TimeBox = 15 * time.Second
 	}
