@@ -75,13 +75,19 @@ func (l *Log) AppendAll(ctx context.Context, parts []Part) []error {
 	return errs
 }
 
-// comparePlaces orders parts by topic and partition.
-func comparePlaces(a, b *Part) int {
-	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+// place is a partition of a topic.
+type place struct {
+	topic     string
+	partition int
+}
+
+func (p *Part) place() place { return place{p.Topic, p.Partition} }
+
+func comparePlaces(a, b place) int {
+	return cmp.Or(strings.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
 }
 
 // findPart finds a partition among parts in ascending order of their places.
-func findPart(parts []Part, topic string, partition int) (int, bool) {
-	at := &Part{Topic: topic, Partition: partition}
-	return slices.BinarySearchFunc(parts, at, func(p Part, at *Part) int { return comparePlaces(&p, at) })
+func findPart(parts []Part, at place) (int, bool) {
+	return slices.BinarySearchFunc(parts, at, func(p Part, at place) int { return comparePlaces(p.place(), at) })
 }

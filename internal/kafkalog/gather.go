@@ -24,8 +24,7 @@ type lane struct {
 	flying int // batches under way
 }
 
-// ticket is a small part of one caller. Whoever takes it from the queue of its
-// lane reads the records until the load is packed.
+// ticket is a small part of one caller.
 type ticket struct {
 	part   *Part
 	size   int
@@ -36,25 +35,21 @@ type ticket struct {
 	load   *load          // nil while it waits; guarded by the log's lock
 }
 
-// load is one batch: tickets of one lane.
+// load is one batch: tickets of one lane. The records are read from when packing
+// is set, with the lock held, until packed is closed.
 type load struct {
 	lane    *lane
-	part    Part
-	size    int
+	at      place
+	size    int // from above: tickets may leave
 	tickets []*ticket
-	packed  chan struct{} // closed when the records are not needed any more
+	packing bool
+	packed  chan struct{}
 }
 
 // lanes of a Log, without those that nothing is in.
 type lanes struct {
 	mu sync.Mutex
 	m  map[place]*lane
-}
-
-// place is a partition of a topic.
-type place struct {
-	topic     string
-	partition int
 }
 
 // board queues tickets, and sends what need not wait.
@@ -65,7 +60,7 @@ func (l *Log) board(tickets []*ticket) {
 	l.lanes.mu.Lock()
 	var touched []*lane
 	for _, t := range tickets {
-		at := place{t.part.Topic, t.part.Partition}
+		at := t.part.place()
 		ln := l.lanes.m[at]
 		if ln == nil {
 			ln = &lane{}
@@ -77,7 +72,7 @@ func (l *Log) board(tickets []*ticket) {
 	}
 	loads := ready(touched)
 	l.lanes.mu.Unlock()
-	l.depart(loads)
+	go l.depart(loads) // which may have to wait for a cluster, and the caller not
 }
 
 // leave takes back what waits, and gives the tickets that have not ended, or not
@@ -90,10 +85,12 @@ func (l *Log) leave(tickets []*ticket) (left []*ticket) {
 		switch {
 		case t.known:
 		case t.load == nil:
-			at := place{t.part.Topic, t.part.Partition}
-			ln := l.lanes.m[at]
+			ln := l.lanes.m[t.part.place()]
 			ln.queue = slices.DeleteFunc(ln.queue, func(o *ticket) bool { return o == t })
 			ln.bytes -= t.size
+			left = append(left, t)
+		case !t.load.packing:
+			t.load.tickets = slices.DeleteFunc(t.load.tickets, func(o *ticket) bool { return o == t })
 			left = append(left, t)
 		case !t.acked:
 			packing = append(packing, t.load)
@@ -124,21 +121,30 @@ func (ln *lane) take() *load {
 		size += ln.queue[n].size
 		n++
 	}
-	d := &load{lane: ln, size: size, tickets: slices.Clone(ln.queue[:n]), packed: make(chan struct{})}
+	d := &load{lane: ln, at: ln.queue[0].part.place(), size: size, tickets: slices.Clone(ln.queue[:n]), packed: make(chan struct{})}
 	ln.queue = slices.Delete(ln.queue, 0, n)
 	ln.bytes -= size
 	ln.flying++
-	d.part = *d.tickets[0].part
-	if n > 1 {
-		d.part.Records = nil
-	}
 	for _, t := range d.tickets {
 		t.load = d
-		if n > 1 {
-			d.part.Records = append(d.part.Records, t.part.Records...)
-		}
 	}
 	return d
+}
+
+// pack makes the batch of those who have not left. With the lock held.
+func (d *load) pack() (p Part, any bool) {
+	d.packing = true
+	switch len(d.tickets) {
+	case 0:
+		return p, false
+	case 1:
+		return *d.tickets[0].part, true
+	}
+	p = Part{Topic: d.at.topic, Partition: d.at.partition}
+	for _, t := range d.tickets {
+		p.Records = append(p.Records, t.part.Records...)
+	}
+	return p, true
 }
 
 // depart sends loads, those of one leader together.
@@ -149,19 +155,19 @@ func (l *Log) depart(loads []*load) {
 	cluster := l.known(l.life)
 	leaders := make(map[*load]int32, len(loads))
 	for _, d := range loads {
-		b, err := leader(d.part.Topic, d.part.Partition)(cluster)
+		b, err := leader(d.at.topic, d.at.partition)(cluster)
 		if err != nil {
 			b.ID = -1
 		}
 		leaders[d] = b.ID
 	}
 	slices.SortFunc(loads, func(a, b *load) int {
-		return cmp.Or(cmp.Compare(leaders[a], leaders[b]), comparePlaces(&a.part, &b.part))
+		return cmp.Or(cmp.Compare(leaders[a], leaders[b]), comparePlaces(a.at, b.at))
 	})
 	for len(loads) > 0 {
 		n, size := 0, 0
 		for n < len(loads) && leaders[loads[n]] == leaders[loads[0]] {
-			if size += loads[n].size; n > 0 && (size > requestBytes || comparePlaces(&loads[n-1].part, &loads[n].part) == 0) {
+			if size += loads[n].size; n > 0 && (size > requestBytes || loads[n-1].at == loads[n].at) {
 				break
 			}
 			n++
@@ -175,36 +181,20 @@ func (l *Log) depart(loads []*load) {
 // fly tries once to append loads by one request, if their leader is known, and
 // then sends what waited for them.
 func (l *Log) fly(loads []*load, known bool) {
-	parts := make([]Part, len(loads))
-	for i, d := range loads {
-		parts[i] = d.part
-	}
-	var out []produced
-	var buf *[]byte
-	var err error
-	if known {
-		buf, err = l.request(l.life, parts, l.codec)
-	}
-	for _, d := range loads {
-		close(d.packed)
-	}
-	if known && err == nil {
-		out, err = l.exchange(l.life, parts, buf)
-	}
+	acked := l.carry(loads, known)
 	l.lanes.mu.Lock()
 	var touched []*lane
 	for i, d := range loads {
-		acked := known && err == nil && out[i].err == nil
 		for _, t := range d.tickets {
-			t.acked = acked
+			t.acked = acked != nil && acked[i]
 		}
 		d.lane.flying--
 		touched = append(touched, d.lane)
 	}
 	next := ready(touched)
-	for i, d := range loads {
+	for _, d := range loads {
 		if d.lane.flying == 0 && len(d.lane.queue) == 0 {
-			delete(l.lanes.m, place{parts[i].Topic, parts[i].Partition})
+			delete(l.lanes.m, d.at)
 		}
 	}
 	l.lanes.mu.Unlock()
@@ -214,6 +204,38 @@ func (l *Log) fly(loads []*load, known bool) {
 		}
 	}
 	l.depart(next)
+}
+
+// carry says which loads were acknowledged; nil is none.
+func (l *Log) carry(loads []*load, known bool) []bool {
+	parts, of := make([]Part, 0, len(loads)), make([]int, 0, len(loads))
+	l.lanes.mu.Lock()
+	for i, d := range loads {
+		if p, any := d.pack(); any {
+			parts, of = append(parts, p), append(of, i)
+		}
+	}
+	l.lanes.mu.Unlock()
+	var buf *[]byte
+	var err error
+	if known = known && len(parts) > 0; known {
+		buf, err = l.request(l.life, parts, l.codec)
+	}
+	for _, d := range loads {
+		close(d.packed)
+	}
+	if !known || err != nil {
+		return nil
+	}
+	out, err := l.exchange(l.life, parts, buf)
+	if err != nil {
+		return nil
+	}
+	acked := make([]bool, len(loads))
+	for j, i := range of {
+		acked[i] = out[j].err == nil
+	}
+	return acked
 }
 
 // known is the layout of the cluster as it is cached, without any partition

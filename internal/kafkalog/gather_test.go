@@ -3,6 +3,7 @@ package kafkalog_test
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -243,4 +244,29 @@ func TestGatherUnderWay(t *testing.T) {
 	}
 	c.finish(t)
 	noErrors(t, c.errs[0])
+}
+
+// TestGatherNoCluster: a caller waits no longer than it wants for brokers that do
+// not even answer a dial.
+func TestGatherNoCluster(t *testing.T) {
+	l, err := kafkalog.Open(kafkalog.Config{
+		Brokers: []string{"127.0.0.1:1"},
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if err := l.AppendAll(ctx, one("x", 0, 0, 10))[0]; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }

@@ -190,7 +190,7 @@ func parseProduced(b []byte, version int16, parts []Part) ([]produced, error) {
 			if c.short {
 				return nil, errShort
 			}
-			i, asked := findPart(parts, topic, partition)
+			i, asked := findPart(parts, place{topic, partition})
 			if !asked || !errors.Is(out[i].err, errUnanswered) {
 				return nil, fmt.Errorf("produce answer for partition %d of topic %q, which was not asked for, or twice", partition, topic)
 			}
