@@ -271,9 +271,12 @@ func (a *Activities) fold(ctx context.Context, st *frontier.State, in contract.E
 	}
 	if err = read(); kafkalog.KindOf(err) == kafkalog.KindOffset { // the log begins later
 		var first int64
+		why := err
 		if first, _, err = a.Log.Bounds(ctx, topic, in.Shard); err == nil {
-			from = max(from, first)
-			err = read()
+			if err = why; first > from {
+				from = first
+				err = read()
+			}
 		}
 	}
 	if err == nil {

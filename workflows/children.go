@@ -13,7 +13,7 @@ import (
 func (c *crawl) startShard(ctx workflow.Context, i int, careful bool) workflow.Future {
 	cctx := workflow.WithChildOptions(ctx, childOptions(ShardID(c.run.Crawl, i), fmt.Sprintf("shard %d", i)))
 	return workflow.ExecuteChildWorkflow(cctx, ShardType, contract.ShardInput{
-		Run: c.run, Shard: i, Parent: c.self, Control: c.control(i), Careful: careful, Rules: shardRules,
+		Run: c.run, Shard: i, Parent: c.self, Control: c.control(i), Careful: careful,
 	}).GetChildWorkflowExecution()
 }
 
@@ -43,7 +43,8 @@ func (c *crawl) startChildren(ctx workflow.Context) error {
 func (c *crawl) control(shard int) contract.ShardControl {
 	return contract.ShardControl{
 		Parent: c.self, Sequence: c.st.Control, Paused: c.st.Paused, Stop: c.phase == PhaseStop,
-		SpecAt: c.run.SpecAt, Grant: c.budget.grants[shard].Grant,
+		Counted: c.outcome == contract.OutcomeCompleted,
+		SpecAt:  c.run.SpecAt, Grant: c.budget.grants[shard].Grant,
 	}
 }
 

@@ -7,10 +7,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// shardRules of the shards that are started now. 1: slots that come free while
-// batches are open wait for others, and an idle shard does not fold again when it
-// ends.
-const shardRules = 1
+// shardRules of a ShardWorkflow, by workflow.GetVersion: histories of earlier ones
+// replay by theirs. 1: slots that come free while batches are open wait for others
+// that do, slots cool for the rest of a delay, an idle shard does not fold again
+// after a census.
+const (
+	shardRules     = 1
+	shardRulesName = "shard rules"
+)
 
 // Every time-out and retry policy of the platform, named by intent.
 const (

@@ -60,6 +60,7 @@ type pending struct {
 
 type shard struct {
 	in       contract.ShardInput
+	rules    workflow.Version
 	control  contract.ShardControl
 	controls workflow.ReceiveChannel
 	released workflow.ReceiveChannel
@@ -96,7 +97,7 @@ type shard struct {
 
 func newShard(ctx workflow.Context, in contract.ShardInput) *shard {
 	s := &shard{
-		in: in, control: in.Control, slots: newSlots(), state: contract.ShardBusy, end: -1,
+		in: in, rules: workflow.GetVersion(ctx, shardRulesName, workflow.DefaultVersion, shardRules), control: in.Control, slots: newSlots(), state: contract.ShardBusy, end: -1,
 		controls: workflow.GetSignalChannel(ctx, SigControl), released: workflow.GetSignalChannel(ctx, SigReleased), now: workflow.Now(ctx),
 	}
 	s.nextAsk = s.now
@@ -211,7 +212,7 @@ func (s *shard) free() {
 // gathered is when to ask for what has come free: at once, if nothing else is
 // under way.
 func (s *shard) gathered() time.Time {
-	if s.in.Rules < 1 || len(s.batches) == 0 {
+	if s.rules < 1 || len(s.batches) == 0 {
 		return s.now
 	}
 	return later(s.now, s.lastAsk.Add(askGather))
@@ -334,7 +335,7 @@ func (s *shard) answerExpand(ctx workflow.Context) {
 	s.dry = !s.freed && !r.More && (r.Verdict == contract.VerdictLater || r.Verdict == contract.VerdictBatch)
 	switch {
 	case s.freed: // the answer does not know of it: slots are free, or nothing is open any more
-		s.nextAsk = s.gathered()
+		s.nextAsk = earlier(s.nextAsk, s.gathered())
 	case s.dry && p.waits && s.now.Sub(s.lastAsk) >= askAgain:
 		s.nextAsk = s.now // it has waited, and the next one will
 	case s.dry && len(s.batches) > 0 && !p.waits:
@@ -433,7 +434,10 @@ func (s *shard) closeBatch(ctx workflow.Context, o *open) {
 	err := o.future.Get(ctx, &r)
 	if err == nil {
 		s.taking = backoff{}
-		s.slots.answered(o.batch.Slots, s.now, max(0, r.LongestDelay-r.Gone))
+		if s.rules >= 1 {
+			r.LongestDelay = max(0, r.LongestDelay-r.Gone)
+		}
+		s.slots.answered(o.batch.Slots, s.now, r.LongestDelay)
 		return
 	}
 	var timeout *temporal.TimeoutError
@@ -553,12 +557,12 @@ func (s *shard) cooled() (time.Time, bool) {
 }
 
 // close folds once more, so that the totals hold what the last batches did, and
-// says goodbye. An idle shard has folded it all.
+// says goodbye. After a census an idle shard has folded it all.
 func (s *shard) close(ctx workflow.Context) error {
 	if s.orphan {
 		return nil
 	}
-	for try := 0; try < 3 && (s.in.Rules < 1 || s.state != contract.ShardIdle); try++ {
+	for try := 0; try < 3 && !(s.rules >= 1 && s.control.Counted && s.state == contract.ShardIdle); try++ {
 		if s.queue == "" && !s.acquireNow(ctx) {
 			continue
 		}

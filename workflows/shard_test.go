@@ -35,7 +35,7 @@ type shardTest struct {
 
 func newShardTest(t *testing.T) *shardTest {
 	s := &shardTest{TestWorkflowEnvironment: newEnvironment(), t: t}
-	s.in = contract.ShardInput{Run: contract.Run{Crawl: "x", Generation: "g", Shards: 1}, Parent: contract.Parent{ID: "crawl/x", First: "f", Generation: "g"}, Rules: shardRules}
+	s.in = contract.ShardInput{Run: contract.Run{Crawl: "x", Generation: "g", Shards: 1}, Parent: contract.Parent{ID: "crawl/x", First: "f", Generation: "g"}}
 	s.in.Control.Parent = s.in.Parent
 	s.RegisterWorkflowWithOptions(ShardWorkflow, workflow.RegisterOptions{Name: ShardType})
 	reg := func(name string, f any) { s.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
@@ -143,7 +143,7 @@ func TestShardReportsIdleOnceItsLastBatchHasClosed(t *testing.T) {
 	require.Zero(t, idle[0].Open)
 	last := s.reports[len(s.reports)-1]
 	require.Equal(t, contract.ShardClosed, last.State)
-	require.Equal(t, int64(5), last.Totals.Fetched, "idle: nothing is left to fold")
+	require.Equal(t, int64(42), last.Totals.Fetched, "the last fold")
 	require.True(t, s.expands[len(s.expands)-1].MayWait, "idle was reported: the owner may wait inside")
 	cooled := false
 	for _, in := range s.expands {
@@ -153,6 +153,34 @@ func TestShardReportsIdleOnceItsLastBatchHasClosed(t *testing.T) {
 		}
 	}
 	require.True(t, cooled, "the slot cools for the delay that was used")
+}
+
+// After a census an idle shard has nothing left to fold; one that is not idle, or
+// that is stopped for another reason, folds once more.
+func TestShardFoldsWhenItEnds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		verdict string
+		counted bool
+		rules   workflow.Version
+		want    int64
+	}{
+		{"counted", contract.VerdictIdle, true, shardRules, 5},
+		{"cancelled", contract.VerdictIdle, false, shardRules, 42},
+		{"not idle", contract.VerdictLater, true, shardRules, 42},
+		{"earlier rules", contract.VerdictIdle, true, workflow.DefaultVersion, 42},
+	} {
+		s := newShardTest(t)
+		s.OnGetVersion(shardRulesName, workflow.DefaultVersion, workflow.Version(shardRules)).Return(c.rules)
+		s.expand = func(contract.ExpandInput) (contract.ExpandResult, error) {
+			return contract.ExpandResult{Verdict: c.verdict, End: 17, Totals: contract.Totals{Fetched: 5}}, nil
+		}
+		s.RegisterDelayedCallback(func() {
+			s.SignalWorkflow(SigControl, contract.ShardControl{Parent: s.in.Parent, Sequence: 100, Stop: true, Counted: c.counted})
+		}, 30*time.Second)
+		s.start()
+		require.Equal(t, c.want, s.reports[len(s.reports)-1].Totals.Fetched, c.name)
+	}
 }
 
 // A shard that is stopped in the middle says what its last batches did.
@@ -173,12 +201,12 @@ func TestShardFoldsWhatItsLastBatchesDid(t *testing.T) {
 // What comes free while batches are open is dealt together; the last one to close
 // keeps nobody waiting. Shards of earlier rules ask each time, as they did.
 func TestShardGathersWhatComesFree(t *testing.T) {
-	for rules, want := range map[int][]int64{
-		shardRules: {1000, 1500, 4900, 5000},
-		0:          {1000, 1050, 1100, 1150, 4900, 5000},
+	for rules, want := range map[workflow.Version][]int64{
+		shardRules:              {1000, 1500, 4900, 5000},
+		workflow.DefaultVersion: {1000, 1050, 1100, 1150, 4900, 5000},
 	} {
 		s := newShardTest(t)
-		s.in.Rules = rules
+		s.OnGetVersion(shardRulesName, workflow.DefaultVersion, workflow.Version(shardRules)).Return(rules)
 		began := s.Now()
 		var asked []int64
 		s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
@@ -203,6 +231,31 @@ func TestShardGathersWhatComesFree(t *testing.T) {
 		s.start()
 		require.Equal(t, want, asked, "rules %d", rules)
 	}
+}
+
+// What came free during an Expand keeps nobody from what the Expand left over.
+func TestShardAsksForMoreAtOnce(t *testing.T) {
+	s := newShardTest(t)
+	began := s.Now()
+	var asked []int64
+	s.expand = func(in contract.ExpandInput) (contract.ExpandResult, error) {
+		if in.Number > 3 || in.WaitFor > 0 || in.MayWait {
+			return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
+		}
+		asked = append(asked, s.Now().Sub(began).Milliseconds())
+		if in.Number > 1 { // a slot of the batch before comes free
+			s.SignalWorkflow(SigReleased, contract.Released{Number: in.Number - 1, Slots: []int{10 * int(in.Number-1)}})
+			s.turned()
+		}
+		r := batchOf(in.Number, 10*int(in.Number), 10*int(in.Number)+1)
+		r.More = in.Number < 3
+		return r, nil
+	}
+	s.OnActivity(ActFetch, mock.Anything).After(20*time.Second).Return(contract.FetchResult{}, nil)
+	s.stopAt(30 * time.Second)
+	s.start()
+	require.Len(t, asked, 3)
+	require.Less(t, asked[2]-asked[0], int64(400), "asked at %v", asked)
 }
 
 // A batch may close while an Expand is under way that was told it is open: its

@@ -21,8 +21,6 @@ type ShardInput struct {
 	Control ShardControl `json:"control"`
 	// Careful: the predecessor did not complete; all slots begin cooling and careful.
 	Careful bool `json:"careful,omitempty"`
-	// Rules that the workflow follows, so that histories of earlier ones replay.
-	Rules int `json:"rules,omitempty"`
 	// State is set by continue-as-new only.
 	State *ShardState `json:"state,omitempty"`
 }
@@ -45,8 +43,10 @@ type ShardControl struct {
 	Sequence int64  `json:"sequence"`
 	Paused   bool   `json:"paused,omitempty"`
 	Stop     bool   `json:"stop,omitempty"` // drain and close
-	SpecAt   int64  `json:"spec_at"`
-	Grant    Grant  `json:"grant"`
+	// Counted: a census found that nothing is left, so idle shards have folded all.
+	Counted bool  `json:"counted,omitempty"`
+	SpecAt  int64 `json:"spec_at"`
+	Grant   Grant `json:"grant"`
 }
 
 // States of a shard in its reports.

@@ -5,16 +5,17 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 )
 
 // While a batch of a partition is under way, what others append to it waits and
 // goes as one batch: a broker writes, and some sync, each batch by itself. Where
-// much waits, more go at the same time.
+// much waits, or what is under way is stuck, more go at the same time.
 const (
-	fullLane    = 256 << 10 // bytes that do not wait
-	lanesAtOnce = 4         // batches under way of one partition
+	fullLane = 256 << 10 // bytes that do not wait
+	laneMost = 4         // batches under way of one partition
 )
 
 // lane is what is appended to one partition.
@@ -22,6 +23,7 @@ type lane struct {
 	queue  []*ticket
 	bytes  int // in the queue
 	flying int // batches under way
+	late   int // of these, so long that nothing waits for them
 }
 
 // ticket is a small part of one caller.
@@ -44,6 +46,9 @@ type load struct {
 	tickets []*ticket
 	packing bool
 	packed  chan struct{}
+	timer   *time.Timer // makes it late
+	late    bool
+	landed  bool
 }
 
 // lanes of a Log, without those that nothing is in.
@@ -70,7 +75,7 @@ func (l *Log) board(tickets []*ticket) {
 		ln.bytes += t.size
 		touched = append(touched, ln)
 	}
-	loads := ready(touched)
+	loads := l.ready(touched...)
 	l.lanes.mu.Unlock()
 	go l.depart(loads) // which may have to wait for a cluster, and the caller not
 }
@@ -105,13 +110,29 @@ func (l *Log) leave(tickets []*ticket) (left []*ticket) {
 }
 
 // ready takes from the lanes what may go. With the lock held.
-func ready(touched []*lane) (loads []*load) {
+func (l *Log) ready(touched ...*lane) (loads []*load) {
 	for _, ln := range touched {
-		for len(ln.queue) > 0 && (ln.flying == 0 || ln.bytes >= fullLane && ln.flying < lanesAtOnce) {
-			loads = append(loads, ln.take())
+		for len(ln.queue) > 0 && ln.flying < laneMost && (ln.flying == ln.late || ln.bytes >= fullLane) {
+			d := ln.take()
+			d.timer = time.AfterFunc(l.limits.late, func() { l.late(d) })
+			loads = append(loads, d)
 		}
 	}
 	return loads
+}
+
+// late lets others go beside a load that is stuck.
+func (l *Log) late(d *load) {
+	l.lanes.mu.Lock()
+	if d.landed {
+		l.lanes.mu.Unlock()
+		return
+	}
+	d.late = true
+	d.lane.late++
+	loads := l.ready(d.lane)
+	l.lanes.mu.Unlock()
+	l.depart(loads)
 }
 
 // take makes a load of the first tickets: one, or as many as fit a batch.
@@ -188,10 +209,15 @@ func (l *Log) fly(loads []*load, known bool) {
 		for _, t := range d.tickets {
 			t.acked = acked != nil && acked[i]
 		}
+		d.landed = true
+		d.timer.Stop()
 		d.lane.flying--
+		if d.late {
+			d.lane.late--
+		}
 		touched = append(touched, d.lane)
 	}
-	next := ready(touched)
+	next := l.ready(touched...)
 	for _, d := range loads {
 		if d.lane.flying == 0 && len(d.lane.queue) == 0 {
 			delete(l.lanes.m, d.at)

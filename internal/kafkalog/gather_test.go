@@ -1,10 +1,13 @@
 package kafkalog_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -30,7 +33,14 @@ type crowd struct {
 // request, and returns when it is under way.
 func gatherAt(t *testing.T, partitions int, config ...string) *crowd {
 	t.Helper()
+	return gatherFor(t, time.Hour, partitions, config...)
+}
+
+// gatherFor is gatherAt with a time after which nothing waits any more.
+func gatherFor(t *testing.T, late time.Duration, partitions int, config ...string) *crowd {
+	t.Helper()
 	f, w := startMany(t, partitions, config...)
+	kafkalog.Late(f.log, late)
 	c := &crowd{faulty: f, w: w, pass: make(chan struct{})}
 	held := make(chan struct{})
 	first := true
@@ -68,9 +78,14 @@ func (c *crowd) add(ctx context.Context, parts []kafkalog.Part) {
 // wait until so many parts wait in a partition.
 func (c *crowd) wait(t *testing.T, partition, n int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); kafkalog.Waiting(c.log, c.topic, partition) != n; time.Sleep(time.Millisecond) {
+	until(t, strconv.Itoa(n)+" parts wait", func() bool { return kafkalog.Waiting(c.log, c.topic, partition) == n })
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d parts wait, want %d", kafkalog.Waiting(c.log, c.topic, partition), n)
+			t.Fatalf("not so in 10 s: %s", what)
 		}
 	}
 }
@@ -79,11 +94,7 @@ func (c *crowd) finish(t *testing.T) {
 	t.Helper()
 	close(c.pass)
 	c.wg.Wait()
-	for end := time.Now().Add(10 * time.Second); kafkalog.Lanes(c.log) != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d lanes are left", kafkalog.Lanes(c.log))
-		}
-	}
+	until(t, "no lane is left", func() bool { return kafkalog.Lanes(c.log) == 0 })
 }
 
 func one(topic string, partition, key, size int) []kafkalog.Part {
@@ -228,22 +239,81 @@ func TestGatherUnderWay(t *testing.T) {
 	c.add(leaving, one(c.topic, 0, 10, 300_000)) // does not wait for the first
 	c.wait(t, 0, 0)
 	leave()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	until(t, "the caller has left, though the broker is silent", func() bool {
 		c.mu.Lock()
-		errs := c.errs[1]
-		c.mu.Unlock()
-		if errs != nil {
-			if !errors.Is(errs[0], context.Canceled) {
-				t.Errorf("got %v", errs[0])
-			}
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the caller waits for the broker")
-		}
-	}
+		defer c.mu.Unlock()
+		return c.errs[1] != nil && errors.Is(c.errs[1][0], context.Canceled)
+	})
 	c.finish(t)
 	noErrors(t, c.errs[0])
+}
+
+// TestGatherLate: nothing waits for a batch that is stuck, say with its connection,
+// up to a bound.
+func TestGatherLate(t *testing.T) {
+	c := gatherFor(t, 20*time.Millisecond, 1)
+	for i := range 6 {
+		c.add(t.Context(), one(c.topic, 0, 10+i, 10))
+		until(t, "more are under way", func() bool { return kafkalog.Flying(c.log, c.topic, 0) >= min(2+i, 4) })
+	}
+	if n := kafkalog.Flying(c.log, c.topic, 0); n != 4 {
+		t.Errorf("%d are under way", n)
+	}
+	c.finish(t)
+	got := c.values(t, 0)
+	slices.Sort(got)
+	if want := append(numbers(0, 1), numbers(10, 6)...); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestGatherClose: what waits ends with the log.
+func TestGatherClose(t *testing.T) {
+	c := gatherAt(t, 1)
+	c.add(t.Context(), one(c.topic, 0, 10, 10))
+	c.wait(t, 0, 1)
+	c.log.Close()
+	c.wg.Wait()
+	for i, errs := range c.errs {
+		if !errors.Is(errs[0], kafkalog.ErrClosed) {
+			t.Errorf("caller %d: %v", i, errs[0])
+		}
+	}
+	close(c.pass)
+}
+
+// TestGatherLeavesRecords: records are not read any more when their caller has
+// left.
+func TestGatherLeavesRecords(t *testing.T) {
+	const partitions = 8
+	f, _ := startMany(t, partitions)
+	for i := range 80 {
+		parts := make([]kafkalog.Part, partitions)
+		for p := range parts {
+			parts[p] = kafkalog.Part{Topic: f.topic, Partition: p, Records: []kafkalog.Record{{Value: bytes.Repeat([]byte{1}, 500_000)}}}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
+		f.log.AppendAll(ctx, parts)
+		for _, p := range parts {
+			clear(p.Records[0].Value)
+		}
+		cancel()
+	}
+	for p := range partitions {
+		_, end, err := f.log.Bounds(t.Context(), f.topic, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.log.ReadRange(t.Context(), f.topic, p, 0, end, func(r kafkalog.Record) error {
+			if bytes.IndexByte(r.Value, 0) >= 0 {
+				return fmt.Errorf("record %d of partition %d was read too late", r.Offset, p)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestGatherNoCluster: a caller waits no longer than it wants for brokers that do

@@ -70,6 +70,7 @@ type limits struct {
 	missing time.Duration // how long Append waits for a topic or partition
 	stall   time.Duration // how long one fetch of ReadRange waits
 	topics  time.Duration // how long to wait for what the controller accepted
+	late    time.Duration // after which what is appended waits no more for what is under way
 	backoff patience      // of Append
 	soon    patience      // of patiently
 }
@@ -78,6 +79,7 @@ var usual = limits{
 	missing: 5 * time.Second,
 	stall:   500 * time.Millisecond,
 	topics:  30 * time.Second,
+	late:    2 * time.Second,
 	backoff: patience{next: 100 * time.Millisecond, most: 5 * time.Second},
 	soon:    patience{next: 50 * time.Millisecond, most: 500 * time.Millisecond},
 }

@@ -34,19 +34,14 @@ func (l *Log) Bounds(ctx context.Context, topic string, partition int) (first, e
 	return first, end, nil
 }
 
-// End gives the end of one partition, asked of its leader now.
-func (l *Log) End(ctx context.Context, topic string, partition int) (end int64, err error) {
-	err = l.patiently(ctx, func() error {
-		return l.run(ctx, "end of", topic, partition, func(ctx context.Context) error {
-			found := map[int]int64{}
-			if err := l.listLeader(ctx, leader(topic, partition), topic, []int{partition}, kafka.LastOffset, found); err != nil {
-				return err
-			}
-			end, err = offsetIn(found, partition)
-			return err
-		})
-	})
-	return end, err
+// End gives the end of one partition, asked now of the leader that fresh metadata
+// name: a former one may not know that it is none.
+func (l *Log) End(ctx context.Context, topic string, partition int) (int64, error) {
+	v, err := l.list(ctx, "end of", topic, partition, []int{partition}, kafka.LastOffset)
+	if err != nil {
+		return -1, err
+	}
+	return v[0], nil
 }
 
 // Ends gives the ends of the partitions 0 to partitions-1, asked of their
@@ -83,36 +78,19 @@ func (l *Log) listOnce(ctx context.Context, topic string, partitions []int, at i
 	}
 	found := make(map[int]int64, len(partitions))
 	for id, led := range leaders {
-		if err := l.listLeader(ctx, broker(topic, id), topic, led, at, found); err != nil {
+		if err := l.listLeader(ctx, id, topic, led, at, found); err != nil {
 			return nil, err
 		}
 	}
 	out := make([]int64, len(partitions))
 	for i, p := range partitions {
-		if out[i], err = offsetIn(found, p); err != nil {
-			return nil, err
+		off, ok := found[p]
+		if !ok || off < 0 {
+			return nil, fmt.Errorf("the broker gave no offset for partition %d", p)
 		}
+		out[i] = off
 	}
 	return out, nil
-}
-
-func offsetIn(found map[int]int64, partition int) (int64, error) {
-	off, ok := found[partition]
-	if !ok || off < 0 {
-		return -1, fmt.Errorf("the broker gave no offset for partition %d", partition)
-	}
-	return off, nil
-}
-
-// broker routes to a leader of some partitions of the topic.
-func broker(topic string, id int32) func(protocol.Cluster) (protocol.Broker, error) {
-	return func(c protocol.Cluster) (protocol.Broker, error) {
-		b, ok := c.Brokers[id]
-		if !ok {
-			return b, fmt.Errorf("leader %d of %s: %w", id, topic, kafka.NotLeaderForPartition)
-		}
-		return b, nil
-	}
 }
 
 // leadersOf says who leads what; codes 3 and 5 where nobody does.
@@ -151,7 +129,7 @@ func (e *missingPartition) Error() string {
 	return fmt.Sprintf("topic %s has no partition %d", e.topic, e.partition)
 }
 
-func (l *Log) listLeader(ctx context.Context, route func(protocol.Cluster) (protocol.Broker, error), topic string, partitions []int, at int64, found map[int]int64) error {
+func (l *Log) listLeader(ctx context.Context, id int32, topic string, partitions []int, at int64, found map[int]int64) error {
 	req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: 1, Topics: []listoffsets.RequestTopic{{Topic: topic}}}
 	for _, p := range partitions {
 		req.Topics[0].Partitions = append(req.Topics[0].Partitions, listoffsets.RequestPartition{
@@ -159,8 +137,14 @@ func (l *Log) listLeader(ctx context.Context, route func(protocol.Cluster) (prot
 		})
 	}
 	v, err := l.call(ctx, 0, &call{
-		key:   protocol.ListOffsets,
-		route: route,
+		key: protocol.ListOffsets,
+		route: func(c protocol.Cluster) (protocol.Broker, error) {
+			b, ok := c.Brokers[id]
+			if !ok {
+				return b, fmt.Errorf("leader %d of %s: %w", id, topic, kafka.NotLeaderForPartition)
+			}
+			return b, nil
+		},
 		exchange: func(rw io.ReadWriter, version int16) (any, error) {
 			return protocol.RoundTrip(rw, version, correlation, l.clientID, req)
 		},

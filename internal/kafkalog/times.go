@@ -43,7 +43,7 @@ func (l *Log) OffsetAt(ctx context.Context, topic string, partition int, at time
 			}
 			found := map[int]int64{}
 			for id, led := range leaders {
-				if err := l.listLeader(ctx, broker(topic, id), topic, led, max(at.UnixMilli(), 0), found); err != nil {
+				if err := l.listLeader(ctx, id, topic, led, max(at.UnixMilli(), 0), found); err != nil {
 					return err
 				}
 			}
