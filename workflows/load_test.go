@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,17 +204,19 @@ func TestIdleLoaderWaitsLongerAndLonger(t *testing.T) {
 func TestDrainEndsTheSliceUnderWay(t *testing.T) {
 	l := newLoadTest(t)
 	next, dropped := make(chan bool), false
+	var returned atomic.Bool
 	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
 		if in.Until >= 0 {
+			dropped = !returned.Load()
 			close(next)
 			return l.loadTen(in)
 		}
 		l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1, Drain: true, Ends: []int64{0, 10}})
 		select {
 		case <-next:
-			dropped = true
 		case <-time.After(2 * time.Second):
 		}
+		returned.Store(true)
 		return idleSlice(in), nil
 	}
 	l.start()
