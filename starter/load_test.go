@@ -432,7 +432,11 @@ func TestPagesOfTheStatusLineAreNoFewerThanLoaded(t *testing.T) {
 		t.Error(got)
 	}
 	st.Totals.Fetched = 40
-	if got := statusLine("demo", st, epoch); !strings.Contains(got, "40 pages") {
+	if got := statusLine("demo", st, epoch); !strings.Contains(got, "40 pages,") { // nothing is to be fetched
+		t.Error(got)
+	}
+	st.Totals.Pending = 5
+	if got := statusLine("demo", st, epoch); !strings.Contains(got, "40 pages (0.0/s)") {
 		t.Error(got)
 	}
 }

@@ -198,7 +198,7 @@ func statusLine(name string, st contract.CrawlStatus, now time.Time) string {
 		state = "paused"
 	}
 	pages := thousands(pagesSeen(st)) + " pages"
-	if st.Rate > 0 || pagesSeen(st) == t.Fetched { // else the shards have told nothing yet
+	if st.Rate > 0 || t.Pending > 0 { // else nothing is to be fetched, or the shards have told nothing yet
 		pages += fmt.Sprintf(" (%.1f/s)", st.Rate)
 	}
 	words := []string{pages, thousands(t.Pending) + " pending"}
