@@ -428,10 +428,11 @@ func TestHeadLineSaysWhetherAnythingIsLoaded(t *testing.T) {
 // TestPagesOfTheStatusLineAreNoFewerThanLoaded: their counters have other ages.
 func TestPagesOfTheStatusLineAreNoFewerThanLoaded(t *testing.T) {
 	st := contract.CrawlStatus{Phase: "crawl", Totals: contract.Totals{Fetched: 11}, Ledger: contract.Ledger{Offsets: 36, Loaded: 33, NoDocument: 2, Compacted: 1}}
-	if got := statusLine("demo", st, epoch); !strings.Contains(got, "35 pages") || !strings.Contains(got, "33 loaded") {
+	st.Totals.Pending = 5
+	if got := statusLine("demo", st, epoch); !strings.Contains(got, "35 pages,") || !strings.Contains(got, "33 loaded") {
 		t.Error(got)
 	}
-	st.Totals.Fetched = 40
+	st.Totals.Fetched, st.Totals.Pending = 40, 0
 	if got := statusLine("demo", st, epoch); !strings.Contains(got, "40 pages,") { // nothing is to be fetched
 		t.Error(got)
 	}

@@ -198,7 +198,8 @@ func statusLine(name string, st contract.CrawlStatus, now time.Time) string {
 		state = "paused"
 	}
 	pages := thousands(pagesSeen(st)) + " pages"
-	if st.Rate > 0 || t.Pending > 0 { // else nothing is to be fetched, or the shards have told nothing yet
+	// No rate if nothing is to be fetched, or if loaders know more than shards told.
+	if st.Rate > 0 || t.Pending > 0 && pagesSeen(st) == t.Fetched {
 		pages += fmt.Sprintf(" (%.1f/s)", st.Rate)
 	}
 	words := []string{pages, thousands(t.Pending) + " pending"}
