@@ -21,18 +21,9 @@ const (
 	maxProduced = 1 << 20
 )
 
-// produce sends parts once, in one request to the leader of the first; they are
-// not empty and in ascending order of their places, a batch each. It gives the
-// answers to the parts, or an error when there is none.
-func (l *Log) produce(ctx context.Context, parts []Part, with codec) ([]produced, error) {
-	buf, err := l.request(ctx, parts, with)
-	if err != nil {
-		return nil, err
-	}
-	return l.exchange(ctx, parts, buf)
-}
-
-// exchange sends the request in buf, which it gives to the pool.
+// exchange sends the request in buf once, to the leader of the first part, and
+// gives the answers to the parts, or an error when there is none. They are not
+// empty and in ascending order of their places, a batch each. buf goes to the pool.
 func (l *Log) exchange(ctx context.Context, parts []Part, buf *[]byte) ([]produced, error) {
 	v, err := l.call(ctx, 0, &call{
 		key:   protocol.Produce,
@@ -59,7 +50,12 @@ func (l *Log) exchange(ctx context.Context, parts []Part, buf *[]byte) ([]produc
 
 // produceOne sends one batch once.
 func (l *Log) produceOne(ctx context.Context, part Part, with codec) (int64, error) {
-	out, err := l.produce(ctx, []Part{part}, with)
+	parts := []Part{part}
+	buf, err := l.request(ctx, parts, with)
+	if err != nil {
+		return -1, err
+	}
+	out, err := l.exchange(ctx, parts, buf)
 	if err != nil {
 		return -1, err
 	}
