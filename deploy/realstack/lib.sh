@@ -62,7 +62,7 @@ ours() {
   local pid
   pid=$(cat "$1" 2>/dev/null) || return 1
   [[ $pid =~ ^[0-9]+$ && -r /proc/$pid/cmdline ]] || return 1
-  tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$2"
+  grep -sqzF -- "$2" "/proc/$pid/cmdline"
 }
 
 # taken PORT: somebody listens there.
@@ -96,9 +96,14 @@ await() {
 }
 
 # resume: a server that runs here already is waited for, and nothing is started.
+# A port that is taken may be that of a server that ends just now.
 resume() {
   if ours "$pidfile" "$dir"; then await; fi
-  if taken "$port"; then die "port $port is taken by another process"; fi
+  local deadline=$((SECONDS + 10))
+  while taken "$port"; do
+    ((SECONDS < deadline)) || die "port $port is taken by another process"
+    sleep 0.1
+  done
 }
 
 # search_ready: the state is recovered and no shard is starting. (Never "yellow":

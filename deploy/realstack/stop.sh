@@ -11,9 +11,11 @@ ours "$dir/pid" "$dir" || exit 0
 pid=$(<"$dir/pid")
 kill -s "${2:-TERM}" "$pid" 2>/dev/null || exit 0
 # A dying process loses its command line, and its first thread, before its
-# sockets: it has let go of its port when no thread is left.
+# sockets: it has let go of its port when no other thread is left. (A listing of
+# its threads ends early if one goes meanwhile; the count is right.)
 for ((i = 0; i < 300; i++)); do
-  grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/task/"*/status || exit 0
+  status=$(cat "/proc/$pid/status" 2>/dev/null) || exit 0
+  if grep -q '^State:[[:space:]]*[ZX]' <<<"$status" && grep -q '^Threads:[[:space:]]*[01]$' <<<"$status"; then exit 0; fi
   sleep 0.1
 done
 die "process $pid of $dir does not end; stop.sh $dir KILL"
