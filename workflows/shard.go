@@ -104,7 +104,7 @@ func newShard(ctx workflow.Context, in contract.ShardInput) *shard {
 	switch {
 	case in.State != nil:
 		s.number, s.queue, s.totals, s.reports = in.State.Number, in.State.Queue, in.State.Totals, in.State.Reports
-		s.slots.coolAll, s.slots.careful = in.State.CoolAll, in.State.Careful
+		s.slots.coolAll, s.slots.careful, s.slots.whole = in.State.CoolAll, in.State.Careful, in.State.Whole
 		if in.State.Cooling != nil {
 			s.slots.cooling = in.State.Cooling
 		}
@@ -125,7 +125,7 @@ func (s *shard) next() contract.ShardInput {
 	in.Run.SpecAt = s.control.SpecAt
 	in.State = &contract.ShardState{
 		Number: s.number, Queue: s.queue, Cooling: s.slots.cooling, CoolAll: s.slots.coolAll,
-		Careful: s.slots.careful, Lost: s.slots.lost, Totals: s.totals, Reports: s.reports,
+		Careful: s.slots.careful, Whole: s.slots.whole, Lost: s.slots.lost, Totals: s.totals, Reports: s.reports,
 	}
 	return in
 }
@@ -287,7 +287,7 @@ func (s *shard) expandInput() contract.ExpandInput {
 	}
 	return contract.ExpandInput{
 		Run: s.run(), Shard: s.in.Shard, Number: s.number + 1,
-		Busy: s.slots.busy(s.now), Holds: s.slots.holds(s.now), Careful: s.slots.careful, Lost: s.slots.lost,
+		Busy: s.slots.busy(s.now), Holds: s.slots.holds(s.now), Whole: s.slots.whole, Careful: s.slots.careful, Lost: s.slots.lost,
 		OpenBatches: len(s.batches), OpenLocators: locators, Grant: s.control.Grant,
 		MayWait:  s.settled() && len(s.batches) == 0 && !cools && s.isReported(),
 		WaitFrom: s.end, WaitFor: waitFor,
@@ -413,7 +413,7 @@ func (s *shard) askAt() time.Time {
 // fetch opens a batch.
 func (s *shard) fetch(ctx workflow.Context, b contract.Batch) {
 	s.number = b.Number
-	s.slots.take(b.Slots)
+	s.slots.take(b, s.now)
 	fctx, cancel := workflow.WithCancel(ctx)
 	summary := fmt.Sprintf("shard %d, batch %d: %d URLs, %d hosts", s.in.Shard, b.Number, b.Locators, b.HostCount)
 	fctx = workflow.WithActivityOptions(fctx, fetchOptions(b.TimeBox, summary))

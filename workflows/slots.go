@@ -15,6 +15,7 @@ type slots struct {
 	coolAll time.Time // every slot cools until then
 	careful contract.SlotSet
 	lost    map[int]int
+	whole   contract.SlotSet // slots that are open or cool for whole hosts only
 }
 
 func newSlots() *slots {
@@ -31,10 +32,19 @@ func (s *slots) beginCareful(now time.Time) {
 }
 
 // take opens the slots of a batch. Its hosts carry the care, so the mark goes.
-func (s *slots) take(batch []int) {
-	for _, slot := range batch {
+// A slot that still cools for a part of a host stays one of parts.
+func (s *slots) take(b contract.Batch, now time.Time) {
+	cools := map[int]bool{}
+	for _, slot := range b.Slots {
+		cools[slot] = now.Before(s.cooling[slot]) && !isSet(s.whole, slot)
 		s.open[slot] = true
 		clear1(s.careful, slot)
+		clear1(s.whole, slot)
+	}
+	for _, slot := range b.Whole {
+		if !cools[slot] {
+			s.whole = set1(s.whole, slot)
+		}
 	}
 }
 

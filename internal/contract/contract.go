@@ -72,6 +72,8 @@ type Batch struct {
 	Number  int64         `json:"number"`
 	TimeBox time.Duration `json:"time_box"` // from the start of the Fetch
 	Slots   []int         `json:"slots"`    // slots that it opens
+	// Whole are those of Slots in which no part of a split host is.
+	Whole []int `json:"whole,omitempty"`
 	// Cool: the slots cool at least so long afterwards, because some of them
 	// are careful and hosts of theirs may not be in the batch. LongestDelay of
 	// the result includes it, so the marks of all Slots may be cleared.
@@ -109,9 +111,12 @@ type ExpandInput struct {
 	Careful SlotSet `json:"careful,omitempty"`
 	// Holds are the slots that cool, but will not for long: their hosts may be
 	// dealt with the wait that is left. Slots that cool longer are in Busy.
-	Holds        []Hold `json:"holds,omitempty"`
-	OpenBatches  int    `json:"open_batches"`
-	OpenLocators int64  `json:"open_locators"`
+	Holds []Hold `json:"holds,omitempty"`
+	// Whole are slots in which, as long as they are open or cool, no part of a
+	// split host is: they are in nobody's way but that of their own hosts.
+	Whole        SlotSet `json:"whole,omitempty"`
+	OpenBatches  int     `json:"open_batches"`
+	OpenLocators int64   `json:"open_locators"`
 	// Lost counts, per slot, Fetches in a row that were lost to a time-out.
 	Lost  map[int]int `json:"lost,omitempty"`
 	Grant Grant       `json:"grant"`

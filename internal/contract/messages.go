@@ -32,6 +32,7 @@ type ShardState struct {
 	Cooling map[int]time.Time `json:"cooling,omitempty"`
 	CoolAll time.Time         `json:"cool_all,omitzero"`
 	Careful SlotSet           `json:"careful,omitempty"`
+	Whole   SlotSet           `json:"whole,omitempty"` // as in ExpandInput
 	Lost    map[int]int       `json:"lost,omitempty"`
 	Totals  Totals            `json:"totals"`
 	Reports int64             `json:"reports"` // sequence of the last report

@@ -12,13 +12,42 @@ import (
 func (d *dealing) batch() *contract.Batch {
 	b := &contract.Batch{Number: d.in.Number, TimeBox: d.s.options.TimeBox, Locators: d.locators, HostCount: len(d.dealt)}
 	for i := range d.dealt {
-		b.Slots = append(b.Slots, d.dealt[i].slots...)
 		b.Hosts = append(b.Hosts, d.hosts(&d.dealt[i])...)
 	}
-	slices.Sort(b.Slots)
-	b.Slots = slices.Compact(b.Slots)
+	b.Slots, b.Whole = d.slots(), d.whole()
 	b.Cool = d.cool(b.Slots)
 	return b
+}
+
+// slots are those of the hosts dealt, ascending.
+func (d *dealing) slots() (list []int) {
+	for i := range d.dealt {
+		list = append(list, d.dealt[i].slots...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// whole are the slots in which only whole hosts were dealt, ascending; none if
+// no host of the crawl is ever split.
+func (d *dealing) whole() (list []int) {
+	if d.s.everParts() == 0 {
+		return nil
+	}
+	parts := map[int]bool{}
+	for i := range d.dealt {
+		for _, slot := range d.dealt[i].slots {
+			if d.dealt[i].part > 0 || slot != d.dealt[i].host.slot {
+				parts[slot] = true
+			}
+		}
+	}
+	for _, slot := range d.slots() {
+		if !parts[slot] {
+			list = append(list, slot)
+		}
+	}
+	return list
 }
 
 // cool is the greatest delay of the hosts that a careful slot of the batch may
@@ -99,7 +128,9 @@ func (d *dealing) hold(share *dealtHost) int64 {
 	}
 	if share.part == 0 {
 		for part := range d.s.everParts() {
-			most = max(most, d.holds[PartSlot(share.host.name, part)])
+			if slot := PartSlot(share.host.name, part); !has(d.in.Whole, slot) {
+				most = max(most, d.holds[slot])
+			}
 		}
 	}
 	return most

@@ -135,6 +135,9 @@ func has(set contract.SlotSet, slot int) bool {
 
 func (d *dealing) busy(slot int) bool { return has(d.in.Busy, slot) }
 
+// split: a part of some host is open in the slot, or it cools for one.
+func (d *dealing) split(slot int) bool { return d.busy(slot) && !has(d.in.Whole, slot) }
+
 // fits says whether a free slot belongs to this pass.
 func (d *dealing) fits(slot int) bool {
 	lost := d.in.Lost[slot]
@@ -233,10 +236,10 @@ func (d *dealing) take(h *host) {
 		return
 	}
 	parts := s.parts(h, d.now)
-	if parts > 1 && d.earlierOpen(h, parts, d.busy) {
+	if parts > 1 && d.earlierOpen(h, parts, d.split) {
 		return
 	}
-	if parts == 1 || (h.wanted < partTarget && d.fits(h.slot) && d.wholeFree(h, d.busy)) {
+	if parts == 1 || (h.wanted < partTarget && d.fits(h.slot) && d.wholeFree(h, d.busy, d.split)) {
 		d.takeWhole(h) // a host with little to ask for is not worth many slots
 	} else {
 		d.takeParts(h, parts)
@@ -308,15 +311,15 @@ func (d *dealing) inTime(h *host, delay int64) int {
 }
 
 // wholeFree: neither the host nor any part that it may have is open.
-func (d *dealing) wholeFree(h *host, busy func(int) bool) bool {
-	return !busy(h.slot) && !d.earlierOpen(h, 0, busy)
+func (d *dealing) wholeFree(h *host, busy, split func(int) bool) bool {
+	return !busy(h.slot) && !d.earlierOpen(h, 0, split)
 }
 
 // earlierOpen: a part of the host from this one on is open. Parts that this
 // spec does not make may be open of an earlier one (set-rate).
-func (d *dealing) earlierOpen(h *host, from int, busy func(int) bool) bool {
+func (d *dealing) earlierOpen(h *host, from int, split func(int) bool) bool {
 	for part := from; part < d.s.everParts(); part++ {
-		if busy(PartSlot(h.name, part)) {
+		if split(PartSlot(h.name, part)) {
 			return true
 		}
 	}
@@ -324,7 +327,7 @@ func (d *dealing) earlierOpen(h *host, from int, busy func(int) bool) bool {
 }
 
 func (d *dealing) takeWhole(h *host) {
-	if !d.fits(h.slot) || !d.wholeFree(h, d.busy) {
+	if !d.fits(h.slot) || !d.wholeFree(h, d.busy, d.split) {
 		return
 	}
 	share := dealtHost{host: h, slots: []int{h.slot}, share: d.s.options.Parallelism}
@@ -344,13 +347,14 @@ func (d *dealing) takeWhole(h *host) {
 	d.add(share)
 }
 
-// carefulParts are the careful slots of a host's parts.
+// carefulParts are the careful slots of a host's parts, but for those that cool
+// for other hosts.
 func (d *dealing) carefulParts(h *host) (slots []int) {
 	if len(d.in.Careful) == 0 {
 		return nil
 	}
 	for part := range d.s.everParts() {
-		if slot := PartSlot(h.name, part); has(d.in.Careful, slot) {
+		if slot := PartSlot(h.name, part); has(d.in.Careful, slot) && !d.busy(slot) {
 			slots = append(slots, slot)
 		}
 	}

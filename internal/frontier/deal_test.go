@@ -86,7 +86,7 @@ func TestDealFirstBatch(t *testing.T) {
 	)
 	res := s.Deal(noon, contract.ExpandInput{Number: 7, Careful: busySet(SlotOf("a.example"))})
 	want := &contract.Batch{
-		Number: 7, TimeBox: 15 * time.Second, Slots: []int{SlotOf("a.example")}, Cool: 3 * time.Second, Locators: 2, HostCount: 1,
+		Number: 7, TimeBox: 15 * time.Second, Slots: []int{SlotOf("a.example")}, Whole: []int{SlotOf("a.example")}, Cool: 3 * time.Second, Locators: 2, HostCount: 1,
 		Hosts: []contract.BatchHost{
 			{
 				Scheme: "https", Host: "a.example", DelayMS: 3000, Parallelism: 2, RobotsAt: 2, Streak: 2, Careful: true,
@@ -430,6 +430,110 @@ func TestPartsOfAnEarlierSpec(t *testing.T) {
 				t.Errorf("%s: more is promised", c.name)
 			}
 		}
+	}
+}
+
+// Whole hosts are in the way of their own parts only: with hundreds of them open
+// every slot of a host would be taken, were they those of parts. And whatever is
+// open, cooling, found to be slow or split anew, no host is open twice.
+func TestWholeHostsAndParts(t *testing.T) {
+	const hosts = 300
+	name := func(i int) string { return fmt.Sprintf("h%d.example", i) }
+	s := newShard(t, Options{Depth: -1, Parallelism: 4, BatchLocators: 500})
+	for i := range hosts {
+		s.found(name(i), 420).states(Robots{Host: name(i), Expiry: noon.Add(time.Hour), CrawlDelay: time.Second})
+	}
+	c := newOpenHosts(t)
+	for {
+		res := s.DealAll(noon, c.in)
+		if res.Batch == nil {
+			break
+		}
+		for _, b := range append([]contract.Batch{*res.Batch}, res.Further...) {
+			c.open(b)
+		}
+	}
+	// Hosts of one slot wait for each other.
+	slots := map[int]bool{}
+	for i := range hosts {
+		slots[SlotOf(name(i))] = true
+	}
+	if len(c.whole) < len(slots) {
+		t.Errorf("%d hosts are open, want %d", len(c.whole), len(slots))
+	}
+
+	rnd := rand.New(rand.NewPCG(1, 2))
+	dealt := map[bool]int{}
+	for range 3000 {
+		if len(c.batches) > 8 || rnd.IntN(2) == 0 {
+			c.close(rnd)
+		}
+		h := name(rnd.IntN(hosts))
+		switch rnd.IntN(4) {
+		case 0:
+			s.states(Robots{Host: h, Expiry: noon.Add(time.Hour)})
+		case 1:
+			s.states(Robots{Host: h, Expiry: noon.Add(time.Hour), CrawlDelay: time.Second})
+		case 2:
+			s.states(Robots{Host: h, Expiry: noon})
+		}
+		if res := s.Deal(noon, c.in); res.Batch != nil {
+			c.open(*res.Batch)
+			dealt[len(res.Batch.Whole) > 0]++
+		}
+	}
+	if dealt[true] < 100 || dealt[false] < 100 {
+		t.Errorf("%v batches of whole hosts and of parts: the test shows little", dealt)
+	}
+}
+
+// openHosts is what a shard keeps of the batches that are open.
+type openHosts struct {
+	t       *testing.T
+	in      contract.ExpandInput
+	batches []contract.Batch
+	cools   contract.Batch  // the one whose slots cool
+	whole   map[string]bool // hosts that are open or cool
+	parts   map[string]int  // how many batches are open over parts of a host, or cool
+}
+
+func newOpenHosts(t *testing.T) *openHosts {
+	return &openHosts{t: t, in: contract.ExpandInput{Busy: busySet()}, whole: map[string]bool{}, parts: map[string]int{}}
+}
+
+func (c *openHosts) open(b contract.Batch) {
+	c.in = opened(c.in, b)
+	c.in.OpenBatches = 1
+	c.batches = append(c.batches, b)
+	for _, h := range b.Hosts {
+		if c.whole[h.Host] || h.Part == 0 && c.parts[h.Host] > 0 {
+			c.t.Fatalf("part %d of %s is dealt; open: whole %v, %d parts", h.Part, h.Host, c.whole[h.Host], c.parts[h.Host])
+		}
+		if h.Part == 0 {
+			c.whole[h.Host] = true
+		} else {
+			c.parts[h.Host]++
+		}
+	}
+}
+
+// close ends any batch; its slots cool until the next one ends.
+func (c *openHosts) close(rnd *rand.Rand) {
+	for _, slot := range c.cools.Slots {
+		c.in.Busy[slot>>3] &^= 1 << (slot & 7)
+	}
+	for _, h := range c.cools.Hosts {
+		if h.Part == 0 {
+			delete(c.whole, h.Host)
+		} else {
+			c.parts[h.Host]--
+		}
+	}
+	c.cools = contract.Batch{}
+	if len(c.batches) > 0 {
+		i := rnd.IntN(len(c.batches))
+		c.cools = c.batches[i]
+		c.batches = slices.Delete(c.batches, i, i+1)
 	}
 }
 

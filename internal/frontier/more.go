@@ -42,6 +42,7 @@ func opened(in contract.ExpandInput, b contract.Batch) contract.ExpandInput {
 	for _, slot := range b.Slots {
 		busy[slot>>3] |= 1 << (slot & 7)
 	}
+	in.Whole = taken(in, b)
 	in.Busy = busy
 	in.Number++
 	in.OpenBatches++
@@ -49,15 +50,33 @@ func opened(in contract.ExpandInput, b contract.Batch) contract.ExpandInput {
 	return in
 }
 
-// more says whether another Deal now would give a batch, too.
-func (d *dealing) more() bool {
-	opened := map[int]bool{}
-	for _, share := range d.dealt {
-		for _, slot := range share.slots {
-			opened[slot] = true
+// taken is Whole with a batch open. A slot that still cools for a part is in its
+// way whoever takes it.
+func taken(in contract.ExpandInput, b contract.Batch) contract.SlotSet {
+	whole := make(contract.SlotSet, contract.Slots/8)
+	copy(whole, in.Whole)
+	parts := map[int]bool{}
+	for _, h := range in.Holds {
+		for _, slot := range h.Slots {
+			parts[slot] = !has(in.Whole, slot)
 		}
 	}
-	busy := func(slot int) bool { return opened[slot] || d.busy(slot) }
+	for _, slot := range b.Slots {
+		whole[slot>>3] &^= 1 << (slot & 7)
+	}
+	for _, slot := range b.Whole {
+		if !parts[slot] {
+			whole[slot>>3] |= 1 << (slot & 7)
+		}
+	}
+	return whole
+}
+
+// more says whether another Deal now would give a batch, too.
+func (d *dealing) more() bool {
+	in := opened(d.in, contract.Batch{Slots: d.slots(), Whole: d.whole()})
+	busy := func(slot int) bool { return has(in.Busy, slot) }
+	split := func(slot int) bool { return has(in.Busy, slot) && !has(in.Whole, slot) }
 	probes := 0
 	for lane := range d.s.ready {
 		l := &d.s.ready[lane]
@@ -71,7 +90,7 @@ func (d *dealing) more() bool {
 					if probes++; probes > maxProbes || d.err != nil {
 						return false
 					}
-					if d.wants(h, busy) {
+					if d.wants(h, busy, split) {
 						return true
 					}
 				}
@@ -81,16 +100,17 @@ func (d *dealing) more() bool {
 	return false
 }
 
-// wants says whether a host would be dealt with these slots busy.
-func (d *dealing) wants(h *host, busy func(int) bool) bool {
+// wants says whether a host would be dealt with these slots busy, and these for
+// parts of hosts.
+func (d *dealing) wants(h *host, busy, split func(int) bool) bool {
 	if h.until > d.now {
 		return false
 	}
 	parts := d.s.parts(h, d.now)
 	if parts == 1 {
-		return d.wholeFree(h, busy) && d.live(h.queues, 1) == 1
+		return d.wholeFree(h, busy, split) && d.live(h.queues, 1) == 1
 	}
-	if d.earlierOpen(h, parts, busy) {
+	if d.earlierOpen(h, parts, split) {
 		return false
 	}
 	least, n := 1, 0
