@@ -45,6 +45,7 @@ type bench struct {
 	dir  string
 
 	brokers []string
+	cluster *kfake.Cluster
 }
 
 func newBench(t *testing.T, seed string, change func(*spec.Spec)) *bench {
@@ -58,7 +59,7 @@ func newBench(t *testing.T, seed string, change func(*spec.Spec)) *bench {
 	temporal.On("RecordActivityHeartbeat", mock.Anything, mock.Anything).Return(nil)
 	temporal.On("DescribeTaskQueue", mock.Anything, mock.Anything, mock.Anything).Return(&workflowservice.DescribeTaskQueueResponse{}, nil)
 	dir := t.TempDir()
-	b := &bench{t: t, dir: dir, brokers: cluster.ListenAddrs(), acts: New(Config{
+	b := &bench{t: t, dir: dir, brokers: cluster.ListenAddrs(), cluster: cluster, acts: New(Config{
 		Temporal: temporal, Log: log, Prefix: "t", Replication: 1, Queue: "mine", AcquireOn: "acquire",
 		DataQueue: "data", SharedQueue: "shared", Scratch: t.TempDir(),
 		Sink:   func(string) (sink.Admin, error) { return sqlite.New(dir), nil },

@@ -188,6 +188,9 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 	if err != nil {
 		return contract.LoadResult{}, err
 	}
+	if in.Keep {
+		return a.keepOrders(ctx, j, in)
+	}
 	var prior contract.LoadNote
 	var to *openSink
 	defer func() {
@@ -195,16 +198,17 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 			a.sinks.put(to)
 		}
 	}()
-	j.config.Open = func(ctx context.Context, position int64) (_ sink.Sink, at int64, err error) {
+	j.config.Open = func(ctx context.Context, position int64) (_ sink.Sink, at ingest.Beginning, err error) {
 		if to == nil {
 			if to, err = j.open(ctx); err != nil {
 				to = nil
-				return nil, -1, err
+				return nil, at, err
 			}
 		}
-		at = -1
+		at.Position = -1
 		if position < 0 {
-			at, prior, err = a.position(ctx, j)
+			at.Position, prior, err = a.position(ctx, j)
+			at.Skips = prior.Skips
 		}
 		return to.Sink, at, err
 	}
@@ -220,10 +224,39 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 	if err != nil {
 		return r, err
 	}
+	remember(&r, prior)
+	if copied(in, r) {
+		err := a.commit(ctx, j, in, r)
+		if r.Kept = err == nil; err != nil { // it is a copy
+			a.Logger.Warn("could not copy a loader's position to its group", "topic", j.config.Topic, "partition", j.config.Partition, "error", err)
+		}
+	}
+	return r, nil
+}
+
+// remember puts what the group remembers into the answer.
+func remember(r *contract.LoadResult, prior contract.LoadNote) {
 	r.Prior, r.PriorStart, r.PriorBefore, r.PriorSkips = prior.Ledger, prior.Start, prior.Before, prior.Skips
 	r.PriorMoved = prior.Moved
-	a.commit(ctx, j, in, r)
-	return r, nil
+}
+
+// keepOrders copies the position and the orders of a loader that ends before a
+// slice could. Without the copy they would be lost, so that Kafka's error is one
+// of the call.
+func (a *Activities) keepOrders(ctx context.Context, j *job, in contract.LoadInput) (contract.LoadResult, error) {
+	r := contract.LoadResult{Start: in.Position, Position: in.Position, End: -1, State: ingest.Extract.String()}
+	if in.Position < 0 {
+		at, prior, err := a.position(ctx, j)
+		if err != nil {
+			return r, err
+		}
+		r.Position = max(at, 0)
+		r.Start = r.Position
+		remember(&r, prior)
+	}
+	err := a.commit(ctx, j, in, r)
+	r.Kept = err == nil
+	return r, err
 }
 
 // untilStopped is a context that ends when the worker begins to drain.
@@ -303,15 +336,18 @@ func ahead(skips []contract.Skip, position int64) (out []contract.Skip) {
 	return out
 }
 
-// commit copies position and ledger for tools. It may fail: it is a copy.
-func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, r contract.LoadResult) {
+// copied: a slice has something for the group.
+func copied(in contract.LoadInput, r contract.LoadResult) bool {
 	begun := in.Load != nil && (in.Position < 0 || in.Position == in.Start) // where it begins is known first, too
-	if r.Position < 0 || r.Ledger.Offsets == 0 && !begun && len(in.Skips) == 0 {
-		return
-	}
+	return r.Position >= 0 && (r.Ledger.Offsets > 0 || begun || len(in.Skips) > 0)
+}
+
+// commit copies position, ledger and the orders ahead to the group, for tools and
+// the next run.
+func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, r contract.LoadResult) error {
 	n := contract.LoadNote{Ledger: in.Ledger.Add(r.Ledger), Start: in.Start, Before: in.Before, Skips: ahead(in.Skips, r.Position)}
 	if in.Position < 0 {
-		n = contract.LoadNote{Ledger: r.Prior.Add(r.Ledger), Start: r.PriorStart, Before: r.PriorBefore, Skips: ahead(r.PriorSkips, r.Position)}
+		n = contract.LoadNote{Ledger: r.Prior.Add(r.Ledger), Start: r.PriorStart, Before: r.PriorBefore, Skips: ahead(contract.AddSkips(in.Skips, r.PriorSkips), r.Position)}
 		if r.Prior.Offsets == 0 {
 			n.Start = r.Start
 		}
@@ -327,11 +363,9 @@ func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, 
 		note, err = json.Marshal(n)
 	}
 	if err != nil {
-		return
+		return err
 	}
 	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := a.Log.Commit(cctx, j.group, j.config.Topic, j.config.Partition, r.Position, string(note)); err != nil {
-		a.Logger.Warn("could not copy a loader's position to its group", "topic", j.config.Topic, "partition", j.config.Partition, "error", err)
-	}
+	return a.Log.Commit(cctx, j.group, j.config.Topic, j.config.Partition, r.Position, string(note))
 }

@@ -214,14 +214,15 @@ func (a *Activities) Redrive(ctx context.Context, in contract.RedriveSliceInput)
 	c.Topic, c.Partition, c.Crawl, c.Policy = in.Topic, in.Partition, in.Name, ingest.FromEarliest
 	c.BatchCount, c.Now, c.Restate = maxRedriveBatch, clock(ctx), src.Restate
 	c.Progress = func(p ingest.Progress) { src.Forget(p.Position) }
-	c.Open = func(ctx context.Context, _ int64) (_ sink.Sink, at int64, err error) {
+	c.Open = func(ctx context.Context, _ int64) (_ sink.Sink, at ingest.Beginning, err error) {
 		if to == nil {
 			if to, err = target.open(ctx); err != nil {
 				to = nil
-				return nil, -1, err
+				return nil, at, err
 			}
 		}
-		return to.Sink, -1, nil
+		at.Position = -1
+		return to.Sink, at, nil
 	}
 	m, err := ingest.New(c, src, src.Transform, nil, source{a.Log, in.Topic, in.Partition})
 	if err != nil {

@@ -26,14 +26,23 @@ func LoadWorkflow(ctx workflow.Context, in contract.LoadWorkflowInput) error {
 		l.obey(root)
 		switch {
 		case ctx.Err() != nil || l.orphan:
+			if l.keep(root) {
+				continue // more may have come meanwhile
+			}
 			l.leave(root)
 			return nil
 		case l.drained():
+			if l.keep(root) {
+				continue
+			}
 			l.st.Closed = true
 			l.st.End = max(l.st.End, l.until()) // one that had nothing to read has not asked
 			l.report(root)
 			return nil
 		case workflow.GetInfo(root).GetContinueAsNewSuggested():
+			if l.receive(); len(l.pending) > 0 { // it came while others were answered
+				continue
+			}
 			in.Control, in.State = l.control, &l.st
 			return workflow.NewContinueAsNewError(ctx, LoadType, in)
 		case l.control.Paused:
@@ -66,6 +75,7 @@ type load struct {
 	slices   int       // so far in this run
 	resume   time.Time // when the rate allows the next slice
 	orphan   bool
+	unkept   bool // orders that no slice has copied to the group
 	told     contract.LoadReport
 	toldAt   time.Time
 	shown    shown // in the search attributes
@@ -82,6 +92,7 @@ func newLoad(ctx workflow.Context, in contract.LoadWorkflowInput) *load {
 	if in.State != nil {
 		l.st = *in.State
 		l.st.Parent, l.st.Closed = in.Parent, false
+		l.unkept = len(l.skips()) > 0
 	}
 	return l
 }
@@ -200,7 +211,7 @@ func (l *load) take(r contract.LoadResult) {
 	switch {
 	case l.st.Position < 0:
 		l.st.Ledger, l.st.Start, l.st.Before = r.Prior, r.PriorStart, r.PriorBefore
-		l.st.Skips = append(l.st.Skips, r.PriorSkips...)
+		l.st.Skips = contract.AddSkips(l.st.Skips, r.PriorSkips)
 		if r.PriorMoved != "" {
 			l.note("%s", r.PriorMoved)
 		}
@@ -230,6 +241,7 @@ func (l *load) take(r contract.LoadResult) {
 	}
 	l.st.Ledger = l.st.Ledger.Add(r.Ledger)
 	l.resume = r.Resume
+	l.unkept = l.unkept && !r.Kept
 }
 
 // begin starts another range: what was done before is no part of it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -69,7 +70,25 @@ func (l *load) carryOut(o contract.LoadOrder) error {
 		return fmt.Errorf("order %q is not known to this worker: it is older than what gave it", o.Kind)
 	}
 	l.st.Retry = contract.RetryState{Halved: l.st.Retry.Halved} // try at once
+	l.unkept = true
 	return nil
+}
+
+// keep copies orders to the group that no slice has copied, for the loader is
+// about to end and the next run of its partition knows of nothing else. False:
+// there was nothing to do. It is a version, because earlier ones just ended.
+func (l *load) keep(ctx workflow.Context) bool {
+	if !l.unkept || workflow.GetVersion(ctx, loadRulesName, workflow.DefaultVersion, loadRules) < 1 {
+		return false
+	}
+	l.unkept = false
+	in := l.input()
+	in.Keep, in.TimeBox, in.Until = true, time.Second, max(l.st.Position, 0)
+	actx := workflow.WithActivityOptions(ctx, keepOptions(l.in.Queue, "keep the orders of "+l.name()))
+	if err := workflow.ExecuteActivity(actx, ActLoad, in).Get(ctx, nil); err != nil {
+		l.note("orders ahead of offset %d could not be kept for the next run: %s; give them again", l.st.Position, rootCause(err))
+	}
+	return true
 }
 
 // classOf is the class of what the loader is stuck on, where an order is about

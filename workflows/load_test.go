@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type loadTest struct {
 	sliceAt    []time.Time
 	load       func(in contract.LoadInput) (contract.LoadResult, error)
 	reports    []contract.LoadReport
+	answered   func(order int64) // is told each report
 	gone       bool
 }
 
@@ -57,7 +59,11 @@ func newLoadTest(t *testing.T) *loadTest {
 			if l.gone {
 				return &temporal.UnknownExternalWorkflowExecutionError{}
 			}
-			l.reports = append(l.reports, arg.(contract.LoadReport))
+			r := arg.(contract.LoadReport)
+			l.reports = append(l.reports, r)
+			if l.answered != nil {
+				l.answered(lastAnswer(r))
+			}
 			return nil
 		})
 	return l
@@ -396,6 +402,90 @@ func TestOrdersAreObeyedBetweenSlices(t *testing.T) {
 	require.Equal(t, int64(40), last.Start)
 	require.Equal(t, last.Position-last.Start, last.Ledger.Sub(last.Before).Offsets, "the present range has a ledger of its own")
 	require.Equal(t, int64(50), last.Position)
+}
+
+// TestOrdersOutliveTheLoader: those that no slice has copied are kept before it
+// ends, whatever ends it; those that one has are not kept twice.
+func TestOrdersOutliveTheLoader(t *testing.T) {
+	skip := contract.Skip{From: 30, Through: 30, Reason: "bad"}
+	for name, tt := range map[string]struct {
+		kept bool // by the slice that obeys
+		end  func(l *loadTest)
+		keep int
+	}{
+		"cancelled while paused": {end: func(l *loadTest) { l.RegisterDelayedCallback(l.CancelWorkflow, time.Hour) }, keep: 1},
+		"drained while paused":   {end: func(l *loadTest) { l.drain(time.Hour, 10) }, keep: 1},
+		"drained, not copied":    {end: func(l *loadTest) { l.drain(time.Hour, 20) }, keep: 1},
+		"drained, copied":        {end: func(l *loadTest) { l.drain(time.Hour, 20) }, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoadTest(t)
+			l.in.State = &contract.LoadReport{Partition: 1, Position: 10, End: 100, Ledger: contract.Ledger{Offsets: 10, Loaded: 10}}
+			l.in.Control.Paused = true
+			l.RegisterDelayedCallback(func() {
+				l.SignalWorkflow(SigOrder, contract.LoadOrder{Parent: l.in.Parent, Number: 1, Kind: contract.OrderSkip, Skip: skip})
+			}, time.Minute)
+			var kept []contract.LoadInput
+			l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+				if in.Keep {
+					kept = append(kept, in)
+					return contract.LoadResult{Start: in.Position, Position: in.Position, Kept: true}, nil
+				}
+				r, err := l.loadTen(in)
+				r.Kept = tt.kept
+				return r, err
+			}
+			tt.end(l)
+			l.start()
+			require.Len(t, kept, tt.keep)
+			for _, in := range kept {
+				require.Equal(t, []contract.Skip{skip}, in.Skips)
+				require.Equal(t, l.last().Position, in.Position)
+				require.Equal(t, l.last().Ledger, in.Ledger)
+			}
+		})
+	}
+}
+
+// TestOrdersThatCannotBeKeptDoNotHoldTheLoader: it ends, and says so.
+func TestOrdersThatCannotBeKeptDoNotHoldTheLoader(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.State = &contract.LoadReport{Partition: 1, Position: 10, Skips: []contract.Skip{{From: 30, Through: 30, Reason: "bad"}}}
+	l.in.Control = contract.LoadsControl{Parent: l.in.Parent, Drain: true, Ends: []int64{0, 10}}
+	l.load = func(contract.LoadInput) (contract.LoadResult, error) {
+		return contract.LoadResult{}, errors.New("no coordinator")
+	}
+	began := l.Now()
+	l.start()
+	require.LessOrEqual(t, l.Now().Sub(began), 2*keepTotal)
+	require.True(t, l.last().Closed)
+	require.Contains(t, l.last().Notes[0], "orders ahead of offset 10 could not be kept for the next run: ")
+}
+
+// TestOrdersThatComeBeforeTheNextRunAreNotLost: a signal that no run has read ends
+// with its run.
+func TestOrdersThatComeBeforeTheNextRunAreNotLost(t *testing.T) {
+	l := newLoadTest(t)
+	order := func(n int64) {
+		l.SignalWorkflow(SigOrder, contract.LoadOrder{Parent: l.in.Parent, Number: n, Kind: contract.OrderSkip, Skip: contract.Skip{From: 30 + n, Through: 30 + n}})
+	}
+	l.answered = func(n int64) {
+		if n == 1 {
+			order(2)
+		}
+	}
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		order(1)
+		l.SetContinueAsNewSuggested(true)
+		return l.loadTen(in)
+	}
+	l.ExecuteWorkflow(LoadType, l.in)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, l.GetWorkflowError(), &next)
+	var in contract.LoadWorkflowInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+	require.Len(t, in.State.Skips, 2)
+	require.Len(t, in.State.Answers, 2)
 }
 
 // What an operator reads in the Web UI: the trouble first, as the server said

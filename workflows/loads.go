@@ -127,12 +127,15 @@ func (l *loads) startOne(ctx workflow.Context, i int) error {
 	in := contract.LoadWorkflowInput{
 		Run: l.in.Run, Partition: l.parts[i].Partition, Parent: l.self(ctx), Queue: l.in.Queue, Control: l.wish(ctx, i),
 	}
+	was := &l.parts[i]
 	if l.ofLoad() {
 		p := l.st.Parts[i]
 		in.Load, in.Source, in.Topic, in.Number = l.in.Load, p.Source, p.Topic, i
-		if l.parts[i].Position >= 0 { // it was there before, and says where
-			in.State = &l.parts[i]
+		if was.Position >= 0 || len(was.Skips) > 0 { // it was there before, and says where
+			in.State = was
 		}
+	} else if len(was.Skips) > 0 { // the committed position goes on, with the orders
+		in.State = &contract.LoadReport{Partition: was.Partition, Position: -1, End: -1, State: "extract", Skips: was.Skips}
 	}
 	cctx := workflow.WithChildOptions(ctx, childOptions(l.childID(i), "loader of "+l.nameOf(i)))
 	return workflow.ExecuteChildWorkflow(cctx, LoadType, in).GetChildWorkflowExecution().Get(ctx, nil)

@@ -230,6 +230,47 @@ func TestLoaderThatIsGoneIsStartedAgain(t *testing.T) {
 	require.True(t, l.reports[len(l.reports)-1].Closed)
 }
 
+// TestLoaderThatIsGoneLeavesItsOrders to the one that is started in its place:
+// what it had not reached is not in the copied position, perhaps.
+func TestLoaderThatIsGoneLeavesItsOrders(t *testing.T) {
+	l := newLoadsTest(t)
+	l.quitter = true
+	skips := []contract.Skip{{From: 30, Through: 30, Reason: "bad"}}
+	l.RegisterDelayedCallback(func() {
+		l.SignalWorkflow(SigReport, contract.LoadReport{Parent: l.loaders[0].Parent, Partition: 1, Position: 10, End: 20, State: "extract", Skips: skips})
+	}, time.Second)
+	l.drainAt(time.Minute)
+	l.start()
+	require.Len(t, l.loaders, 4)
+	require.Equal(t, &contract.LoadReport{Partition: 1, Position: -1, End: -1, State: "extract", Skips: skips}, l.loaders[3].State)
+}
+
+// TestLoaderOfALoadThatIsGoneLeavesItsOrders, also where it has no position yet.
+func TestLoaderOfALoadThatIsGoneLeavesItsOrders(t *testing.T) {
+	for _, tt := range []struct {
+		position int64
+		skips    []contract.Skip
+		state    bool
+	}{{-1, nil, false}, {-1, []contract.Skip{{From: 30, Through: 30}}, true}, {5, nil, true}} {
+		l := newLoadsTest(t)
+		was := contract.LoadReport{Number: 0, Topic: "events", Position: tt.position, End: 40, State: "extract", Skips: tt.skips}
+		l.in.Load, l.in.Partitions = json.RawMessage(`{}`), []contract.LoadReport{was}
+		l.in.State = &contract.LoadsState{Known: []int{1}, Fixed: true, Parts: []contract.LoadPart{{Topic: "events", Until: 40}}}
+		l.OnSignalExternalWorkflow(mock.Anything, LoadRootLoaderID("x", 0), "", SigControl, mock.Anything).
+			Return(&temporal.UnknownExternalWorkflowExecutionError{})
+		l.OnRequestCancelExternalWorkflow(mock.Anything, LoadRootLoaderID("x", 0), "").Return(nil).Maybe()
+		l.rest = true
+		l.RegisterDelayedCallback(l.CancelWorkflow, 2*silence)
+		l.ExecuteWorkflow(LoadsType, l.in)
+		require.NotEmpty(t, l.loaders)
+		if !tt.state {
+			require.Nil(t, l.loaders[0].State)
+			continue
+		}
+		require.Equal(t, &was, l.loaders[0].State)
+	}
+}
+
 // order sends an update; its error, of the validator or the handler, comes later.
 func (l *loadsTest) order(name string, arg any, answer func(error)) {
 	l.orders++

@@ -16,6 +16,13 @@ const (
 	shardRulesName = "shard rules"
 )
 
+// loadRules of a LoadWorkflow, likewise. 1: orders that no slice has copied to the
+// group are, before the loader ends.
+const (
+	loadRules     = 1
+	loadRulesName = "load rules"
+)
+
 // Every time-out and retry policy of the platform, named by intent.
 const (
 	// FetchHeartbeat: a Fetch that was silent for so long is lost. The Fetch
@@ -67,6 +74,7 @@ const (
 	watchFor       = 10 * time.Minute // one look-out for new partitions
 	watchHeartbeat = 30 * time.Second
 	stopPatience   = 3 * time.Minute // of a cancelled load with its loaders
+	keepTotal      = time.Minute     // for the orders of a loader that ends, Kafka being away
 
 	redriveSlice = 30 * time.Second // from when the errors topic has been read
 	redriveTotal = 2 * time.Hour    // of a read of the whole errors topic, and a slice
@@ -129,6 +137,13 @@ func loadOptions(queue, summary string) workflow.ActivityOptions {
 		TaskQueue: queue, StartToCloseTimeout: loadSlice + loadGrace, HeartbeatTimeout: loadHeartbeat,
 		WaitForCancellation: true, RetryPolicy: &p, Summary: summary,
 	}
+}
+
+// keepOptions suit the Load that only keeps orders: a loader ends without it, too.
+func keepOptions(queue, summary string) workflow.ActivityOptions {
+	o := loadOptions(queue, summary)
+	o.ScheduleToCloseTimeout = keepTotal
+	return o
 }
 
 // redrivePlanOptions suit RedrivePlan: it reads all of an errors topic.

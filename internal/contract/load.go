@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -58,6 +59,18 @@ type Skip struct {
 	By       string `json:"by,omitempty"`
 }
 
+// AddSkips gives a and what of b is not among them: the same order may be known
+// from the copied position, with a shorter reason, and from a workflow.
+func AddSkips(a, b []Skip) []Skip {
+	sum := slices.Clone(a)
+	for _, k := range b {
+		if !slices.ContainsFunc(sum, func(o Skip) bool { return o.From == k.From && o.Through == k.Through && o.ToErrors == k.ToErrors }) {
+			sum = append(sum, k)
+		}
+	}
+	return sum
+}
+
 // Batching bounds one write of a loader; zeros leave what the spec says.
 type Batching struct {
 	Bytes int64 `json:"bytes,omitempty"` // of documents
@@ -92,6 +105,10 @@ type LoadInput struct {
 	Skips    []Skip   `json:"skips,omitempty"`
 	Batching Batching `json:"batching,omitzero"`
 	Rate     float64  `json:"rate,omitempty"` // records a second; 0: no limit
+
+	// Keep: the loader ends. Nothing is loaded; position and orders are copied to
+	// the group, where the next run finds them.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // RetryState is the retry record of a loader.
@@ -135,6 +152,8 @@ type LoadResult struct {
 	// Moved says why Start is not the input position, where that is not because
 	// the log ended before it.
 	Moved string `json:"moved,omitempty"`
+	// Kept: position and orders are copied to the group.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // LoadNote is the metadata of a loader's committed offset.

@@ -42,8 +42,9 @@ func (s *slice) open() error {
 			return err
 		}
 		s.to = to
-		if s.position < 0 && at >= 0 {
-			s.position, s.start = at, at
+		if s.position < 0 && at.Position >= 0 {
+			s.position, s.start = at.Position, at.Position
+			s.in.Skips = contract.AddSkips(s.in.Skips, at.Skips)
 		}
 		return nil
 	})

@@ -68,6 +68,13 @@ const (
 	FromLatest
 )
 
+// Beginning is what is known of a loader without a position.
+type Beginning struct {
+	Position int64 // -1: the policy decides
+	// Skips are orders of an earlier run. They hold from the first record on.
+	Skips []contract.Skip
+}
+
 // Config of a Machine. Zero values of limits mean the defaults.
 type Config struct {
 	Topic     string // source, for the errors topic's headers and ids
@@ -100,11 +107,11 @@ type Config struct {
 	// be called again for the same record. nil: a loader.
 	Restate func(f Failure, above int) (kafkalog.Record, bool)
 
-	// Open makes the sink ready, and says where a loader without a position
-	// (-1) begins, -1 if it does not know. It is called in state configure: at
-	// the start of a slice and after every reset, so it must be cheap when
-	// nothing has changed. nil: the sink is the one given to New.
-	Open func(ctx context.Context, position int64) (to sink.Sink, at int64, err error)
+	// Open makes the sink ready, and says how a loader without a position (-1)
+	// begins. It is called in state configure: at the start of a slice and after
+	// every reset, so it must be cheap when nothing has changed. nil: the sink is
+	// the one given to New.
+	Open func(ctx context.Context, position int64) (to sink.Sink, at Beginning, err error)
 
 	// Now is the clock of NextTry and of the errors topic; nil is time.Now.
 	Now func() time.Time

@@ -268,11 +268,36 @@ func TestWhereALoaderBeginsIsKeptFirst(t *testing.T) {
 	w := docs(9)
 	m := w.machine(t, func(c *Config) {
 		c.Policy, c.Settle = FromEarliest, true
-		c.Open = func(context.Context, int64) (sink.Sink, int64, error) { return w, 4, nil }
+		c.Open = func(context.Context, int64) (sink.Sink, Beginning, error) { return w, Beginning{Position: 4}, nil }
 	})
 	r := slice1(t, m, input(-1))
 	if r.Start != 4 || r.Position != 4 || len(w.written) > 0 || r.Ledger != (contract.Ledger{}) {
 		t.Errorf("%+v, written %v", r, w.written)
+	}
+}
+
+// TestOrdersOfAnEarlierRunHoldFromTheFirstRecord: they are found with the position
+// that the first slice begins at, and it reads on at once.
+func TestOrdersOfAnEarlierRunHoldFromTheFirstRecord(t *testing.T) {
+	w := docs(12)
+	m := w.machine(t, func(c *Config) {
+		c.Open = func(context.Context, int64) (sink.Sink, Beginning, error) {
+			return w, Beginning{Position: 4, Skips: []contract.Skip{
+				{From: 4, Through: 4, Reason: "bad"}, {From: 9, Through: 9, Reason: "short", ToErrors: true},
+			}}, nil
+		}
+	})
+	in := input(-1)
+	in.Until = 12
+	in.Skips = []contract.Skip{{From: 6, Through: 6, Reason: "of this run"}}
+	r := slice1(t, m, in)
+	if r.Start != 4 || r.Position != 12 || r.Ledger.Skipped != 2 || r.Ledger.Errors != 1 || r.Ledger.Loaded != 5 {
+		t.Errorf("%+v", r)
+	}
+	for _, o := range []int64{4, 6, 9} {
+		if w.written[o] {
+			t.Errorf("offset %d was loaded", o)
+		}
 	}
 }
 

@@ -309,24 +309,27 @@ func transform(r *kafkalog.Record) (sink.Op, bool, error) {
 	return op, true, nil
 }
 
+// nowhere: nothing is known of the loader.
+var nowhere = ingest.Beginning{Position: -1}
+
 // loader makes the machine as a worker does: a new one per slice.
 func (p *plant) loader() *ingest.Machine {
 	p.t.Helper()
 	cfg := ingest.Config{
 		Topic: srcTopic, Partition: partition, Crawl: "c", Target: indexName, Policy: ingest.FromEarliest,
 		BatchCount: 5, MaxRecord: maxLog / 4, Progress: p.watch, CallLimit: 20 * time.Second,
-		Open: func(ctx context.Context, _ int64) (sink.Sink, int64, error) {
+		Open: func(ctx context.Context, _ int64) (sink.Sink, ingest.Beginning, error) {
 			if p.opened == nil {
 				if err := p.admin.Prepare(ctx, "docs", indexName, false); err != nil {
-					return nil, -1, err
+					return nil, nowhere, err
 				}
 				s, err := p.admin.Open(ctx, indexName)
 				if err != nil {
-					return nil, -1, err
+					return nil, nowhere, err
 				}
 				p.opened = p.writer(s)
 			}
-			return p.opened, -1, nil
+			return p.opened, nowhere, nil
 		},
 		Rebuild: func(context.Context) error { p.opened = nil; return nil },
 	}

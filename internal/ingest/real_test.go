@@ -285,12 +285,12 @@ func (r *reality) run(n int64) (l contract.Ledger) {
 	cfg := ingest.Config{
 		Topic: r.name, Partition: r.part, Crawl: "faults", Target: r.index(), Policy: ingest.FromEarliest, BatchCount: 5, MaxRecord: maxRealRecord,
 		Progress: r.watch,
-		Open: func(ctx context.Context, _ int64) (sink.Sink, int64, error) {
+		Open: func(ctx context.Context, _ int64) (sink.Sink, ingest.Beginning, error) {
 			if err := r.admin.Prepare(ctx, r.name, r.index(), false); err != nil {
-				return nil, -1, err
+				return nil, nowhere, err
 			}
 			s, err := r.admin.Open(ctx, r.index())
-			return s, -1, err
+			return s, nowhere, err
 		},
 	}
 	change := func(rec *kafkalog.Record) (sink.Op, bool, error) { return r.change(rec, r.name, r.part) }

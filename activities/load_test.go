@@ -1,0 +1,89 @@
+package activities
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"trawl/internal/contract"
+)
+
+// TestFirstSliceOfACrawlsNextRunObeys: a skip ordered ahead, in the run before,
+// of a record that the first slice of the next run reads.
+func TestFirstSliceOfACrawlsNextRunObeys(t *testing.T) {
+	b := newRedriveBench(t, 9)
+	b.mended.Store(true)
+	in := contract.LoadInput{
+		Run: b.run, TimeBox: 10 * time.Second, IdleWait: time.Second, Until: 4,
+		Skips: []contract.Skip{{From: 6, Through: 6, Reason: "bad"}},
+	}
+	first := do[contract.LoadResult](b.bench, "Load", in)
+	require.Equal(t, int64(4), first.Position)
+	require.True(t, first.Kept)
+	next := b.load(-1, 9)
+	require.Equal(t, int64(4), next.Start)
+	require.Equal(t, contract.Ledger{Offsets: 5, Loaded: 4, Skipped: 1, Bytes: next.Ledger.Bytes}, next.Ledger)
+	require.Equal(t, int64(8), b.documents())
+	require.Equal(t, int64(1), b.counts().Skipped)
+}
+
+// TestOrdersAreKeptWithoutASlice: a loader that was paused until it ended.
+func TestOrdersAreKeptWithoutASlice(t *testing.T) {
+	b := newRedriveBench(t, 9)
+	b.mended.Store(true)
+	skip := func(offset int64) contract.Skip { return contract.Skip{From: offset, Through: offset, Reason: "bad"} }
+	keep := func(in contract.LoadInput) {
+		in.Run, in.Keep, in.TimeBox = b.run, true, time.Second
+		require.True(t, do[contract.LoadResult](b.bench, "Load", in).Kept)
+	}
+	keep(contract.LoadInput{Position: -1, Skips: []contract.Skip{skip(1)}}) // in the first run: there is no position
+	ran := b.load(-1, 3)
+	require.Equal(t, int64(0), ran.Start)
+	require.Equal(t, int64(1), ran.Ledger.Skipped)
+	keep(contract.LoadInput{Position: 3, Ledger: ran.Ledger, Skips: []contract.Skip{skip(1), skip(4)}})
+	keep(contract.LoadInput{Position: -1, Skips: []contract.Skip{skip(6), skip(4)}}) // the next run, before its first slice
+	require.Equal(t, int64(2), b.documents(), "nothing is loaded")
+	next := b.load(-1, 9)
+	require.Equal(t, int64(3), next.Start)
+	require.Equal(t, ran.Ledger, next.Prior)
+	require.Equal(t, []contract.Skip{skip(6), skip(4)}, next.PriorSkips)
+	require.Equal(t, int64(2), next.Ledger.Skipped)
+	require.Equal(t, int64(6), b.documents())
+}
+
+// TestOrdersOfASliceWithoutAPositionAreKept beside those of the run before.
+func TestOrdersOfASliceWithoutAPositionAreKept(t *testing.T) {
+	b := newRedriveBench(t, 9)
+	b.mended.Store(true)
+	for _, at := range []int64{6, 7} {
+		r := do[contract.LoadResult](b.bench, "Load", contract.LoadInput{
+			Run: b.run, Position: -1, TimeBox: 10 * time.Second, IdleWait: time.Second, Until: at - 4,
+			Skips: []contract.Skip{{From: at, Through: at, Reason: "bad"}},
+		})
+		require.True(t, r.Kept)
+	}
+	require.Equal(t, int64(2), b.load(-1, 9).Ledger.Skipped)
+}
+
+// TestOrdersThatAreNotKeptSaySo: a slice is done without the copy, keeping is not.
+func TestOrdersThatAreNotKeptSaySo(t *testing.T) {
+	b := newRedriveBench(t, 9)
+	b.mended.Store(true)
+	b.cluster.ControlKey(kmsg.OffsetCommit.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.cluster.KeepControl()
+		return nil, errors.New("injected"), true
+	})
+	in := contract.LoadInput{
+		Run: b.run, TimeBox: 10 * time.Second, IdleWait: time.Second, Until: 4,
+		Skips: []contract.Skip{{From: 6, Through: 6, Reason: "bad"}},
+	}
+	r := do[contract.LoadResult](b.bench, "Load", in)
+	require.Equal(t, int64(4), r.Position)
+	require.False(t, r.Kept)
+	in.Keep, in.Position = true, 4
+	_, err := b.env.ExecuteActivity("Load", in)
+	require.Error(t, err)
+}
