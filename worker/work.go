@@ -105,6 +105,8 @@ func dataWorker(tc client.Client, acts *activities.Activities, queue string) wor
 	o := options()
 	o.DisableWorkflowWorker = true
 	w := worker.New(tc, queue, o)
-	register(w, map[string]any{workflows.ActLoad: acts.Load, workflows.ActRedrive: acts.Redrive})
+	register(w, map[string]any{
+		workflows.ActLoad: acts.Load, workflows.ActRedrive: acts.Redrive, workflows.ActFinalize: acts.Finalize,
+	})
 	return w
 }

@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 	"go.uber.org/goleak"
+
+	"trawl/activities"
+	"trawl/workflows"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,6 +65,18 @@ func TestReadyFollowsTheDrain(t *testing.T) {
 	h.ready.Store(true)
 	require.Equal(t, http.StatusOK, status("/readyz"))
 	require.Equal(t, http.StatusOK, status("/metrics"))
+}
+
+// What touches the index of a data directory comes by its queue.
+func TestQueueOfTheDataDirectoryHasAllThatTouchesTheIndex(t *testing.T) {
+	tc, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
+	require.NoError(t, err)
+	defer tc.Close()
+	w := dataWorker(tc, activities.New(activities.Config{}), workflows.DataQueue("id"))
+	for _, name := range []string{workflows.ActLoad, workflows.ActRedrive, workflows.ActFinalize} {
+		again := func() { register(w, map[string]any{name: func() error { return nil }}) }
+		require.Panics(t, again, "%s was not registered", name)
+	}
 }
 
 func TestDataDirectoryHasOneIdForAllWorkers(t *testing.T) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -36,6 +37,8 @@ type crawlTest struct {
 	seeds    []contract.SeedInput
 	timers   int
 	final    contract.FinalizeInput
+	finalOn  string // queue of Finalize
+	queue    string // that Seed names for Load
 	gone     int // this shard ends without a word; -1: none
 	deaf     int // so many orders to stop get lost
 	goneOnce int // this shard's first run ends without a word; -1: none
@@ -64,7 +67,7 @@ func newCrawlTest(t *testing.T, shards int) *crawlTest {
 		if c.onSeed != nil {
 			c.onSeed(in)
 		}
-		return contract.SeedResult{SpecAt: int64(len(c.seeds))}, nil
+		return contract.SeedResult{SpecAt: int64(len(c.seeds)), LoadQueue: c.queue}, nil
 	})
 	reg(ActCensus, func(in contract.CensusInput) (contract.CensusResult, error) {
 		c.census++
@@ -78,8 +81,8 @@ func newCrawlTest(t *testing.T, shards int) *crawlTest {
 		c.logEnds++
 		return contract.LogEndsResult{Ends: []int64{3, 4}}, nil
 	})
-	reg(ActFinalize, func(in contract.FinalizeInput) (*contract.Summary, error) {
-		c.final = in
+	reg(ActFinalize, func(ctx context.Context, in contract.FinalizeInput) (*contract.Summary, error) {
+		c.final, c.finalOn = in, activity.GetInfo(ctx).TaskQueue
 		return &contract.Summary{Crawl: in.Run.Crawl, Outcome: in.Outcome, Totals: in.Totals, Ledger: in.Ledger}, nil
 	})
 	return c
@@ -473,6 +476,27 @@ func TestCrawlEndsThoughItsLoadersAreGone(t *testing.T) {
 	require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
 	require.Len(t, c.final.Notes, 1)
 	require.Contains(t, c.final.Notes[0], "loaders were gone")
+}
+
+// The alias is moved where the index is: in the data directory of the loaders.
+func TestFinalizeRunsWhereTheIndexIs(t *testing.T) {
+	for queue, want := range map[string]string{DataQueue("d1"): DataQueue("d1"), QueueMain: QueueMain, "": QueueMain} {
+		c := newCrawlTest(t, 1)
+		c.sink, c.ends, c.queue = "sqlite", []int64{5}, queue
+		c.drain = func(ctx workflow.Context, in contract.LoadsInput, control contract.LoadsControl) error {
+			require.Equal(t, queue, in.Queue)
+			return workflow.SignalExternalWorkflow(ctx, in.Parent.ID, "", SigLoads, drained(in.Parent, control.Ends)).Get(ctx, nil)
+		}
+		c.at(time.Second, func() { c.idle(0, 5) })
+		c.start(0)
+		require.Equal(t, contract.OutcomeCompleted, c.summary().Outcome)
+		require.Equal(t, want, c.finalOn)
+		v, err := c.QueryWorkflow(QryStatus)
+		require.NoError(t, err)
+		var st contract.CrawlStatus
+		require.NoError(t, v.Get(&st))
+		require.Equal(t, queue, st.LoadQueue)
+	}
 }
 
 // A long drain, with the sink away for days, is more than one history can hold.

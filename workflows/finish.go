@@ -29,7 +29,7 @@ func (c *crawl) finish(ctx workflow.Context) (*contract.Summary, error) {
 	}
 	c.phase = PhaseFinalize
 	c.describe(ctx)
-	actx := workflow.WithActivityOptions(ctx, sharedOptions("write the summary"))
+	actx := workflow.WithActivityOptions(ctx, finalizeOptions(c.st.LoadQueue, "write the summary"))
 	var summary contract.Summary
 	if err := workflow.ExecuteActivity(actx, ActFinalize, contract.FinalizeInput{
 		Run: c.run, Outcome: c.outcome, Started: c.st.Started, Totals: c.totals(), Ledger: c.ledger(), Notes: c.st.Notes,

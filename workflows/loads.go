@@ -362,7 +362,7 @@ func (l *loads) phase() string {
 func (l *loads) status() contract.LoadsStatus {
 	s := contract.LoadsStatus{
 		Name: l.in.Run.Crawl, Phase: l.phase(), Paused: l.st.Paused || l.st.Control.Paused, Started: l.st.Started,
-		Ledger: l.ledger(), Batching: l.st.Batching, RateLimit: l.st.Rate, Partitions: l.parts, Untils: l.st.Parts, Notes: l.st.Notes,
+		Queue: l.in.Queue, Ledger: l.ledger(), Batching: l.st.Batching, RateLimit: l.st.Rate, Partitions: l.parts, Untils: l.st.Parts, Notes: l.st.Notes,
 	}
 	for _, name := range l.st.Missing {
 		s.Trouble = append(s.Trouble, name+" is not there: it is waited for (class 2)")

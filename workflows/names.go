@@ -14,7 +14,7 @@ const (
 	QueueMain    = "trawl"         // workflows and shared activities
 	QueueAcquire = "trawl-acquire" // Acquire only
 	queueWorker  = "trawl-worker-" // + random per process: Expand
-	queueData    = "trawl-data-"   // + id of the data directory: Load to SQLite and to files
+	queueData    = "trawl-data-"   // + id of the data directory: Load to SQLite and to files, Finalize
 )
 
 // WorkerQueue is the own queue of a worker process.
@@ -22,6 +22,9 @@ func WorkerQueue(random string) string { return queueWorker + random }
 
 // DataQueue is the queue of every worker that has the data directory.
 func DataQueue(id string) string { return queueData + id }
+
+// DataID is the id of the data directory whose queue it is, if it is one.
+func DataID(queue string) (string, bool) { return strings.CutPrefix(queue, queueData) }
 
 // Workflow types.
 const (

@@ -86,13 +86,24 @@ var backoffPolicy = temporal.RetryPolicy{
 }
 
 // sharedOptions suit short idempotent activities that any worker may do and
-// that must happen in the end: Seed, Clear, Census, LogEnds, Finalize.
+// that must happen in the end: Seed, Clear, Census, LogEnds.
 func sharedOptions(summary string) workflow.ActivityOptions {
 	p := backoffPolicy
 	return workflow.ActivityOptions{
 		TaskQueue: QueueMain, StartToCloseTimeout: 10 * time.Minute,
 		HeartbeatTimeout: time.Minute, RetryPolicy: &p, Summary: summary,
 	}
+}
+
+// finalizeOptions suit Finalize: shared, but it moves the alias of the index, so
+// that the queue is that of Load. Runs of early builds have not kept it. (Replay
+// compares id and type of an activity, not its queue.)
+func finalizeOptions(loadQueue, summary string) workflow.ActivityOptions {
+	o := sharedOptions(summary)
+	if loadQueue != "" {
+		o.TaskQueue = loadQueue
+	}
+	return o
 }
 
 // acquireOptions suit Acquire: refused by loaded workers, tried again soon.

@@ -75,7 +75,7 @@ func (c *crawl) measure(ctx workflow.Context) {
 func (c *crawl) status() contract.CrawlStatus {
 	s := contract.CrawlStatus{
 		Run: c.run, Phase: c.phase, Paused: c.st.Paused, Outcome: c.outcome, Totals: c.totals(), Ledger: c.ledger(),
-		Rate: c.rate, Owners: map[string]int{}, Started: c.st.Started, Summary: c.summary, Notes: c.st.Notes, Trouble: c.trouble(),
+		LoadQueue: c.st.LoadQueue, Rate: c.rate, Owners: map[string]int{}, Started: c.st.Started, Summary: c.summary, Notes: c.st.Notes, Trouble: c.trouble(),
 	}
 	for _, r := range c.st.Shards {
 		if r.Owner != "" {

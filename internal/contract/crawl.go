@@ -35,6 +35,8 @@ type CrawlStatus struct {
 	Summary *Summary       `json:"summary,omitempty"` // when it has ended
 	Notes   []string       `json:"notes,omitempty"`
 	Trouble []string       `json:"trouble,omitempty"` // what it waits for at the moment
+	// LoadQueue is the task queue of Load and of Finalize, once it is known.
+	LoadQueue string `json:"load_queue,omitempty"`
 }
 
 // ShardStatus is one shard as its parent knows it.

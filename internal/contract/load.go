@@ -308,6 +308,7 @@ type LoadsStatus struct {
 	Untils     []LoadPart   `json:"untils,omitempty"`  // of a load, by loader
 	Trouble    []string     `json:"trouble,omitempty"` // what it waits for
 	Notes      []string     `json:"notes,omitempty"`
+	Queue      string       `json:"queue,omitempty"` // task queue of Load, once it is known
 }
 
 // LoadsSummary is the result of the LoadsWorkflow of a load.
