@@ -100,6 +100,9 @@ func (t *temporalClient) LoadStatus(ctx context.Context, id string) (contract.Lo
 	if err := v.Get(&st); err != nil {
 		return st, fmt.Errorf("status of %s is not readable: %w", id, err)
 	}
+	if st.Phase != workflows.LoadsDone {
+		st.Trouble = append(st.Trouble, t.noDataWorker(ctx, st.Queue)...)
+	}
 	return st, nil
 }
 

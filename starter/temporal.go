@@ -16,6 +16,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"trawl/internal/contract"
+	"trawl/internal/settings"
 	"trawl/internal/spec"
 	"trawl/workflows"
 )
@@ -247,6 +248,9 @@ func (t *temporalClient) Status(ctx context.Context, name string) (contract.Craw
 	if err := v.Get(&st); err != nil {
 		return st, fmt.Errorf("status of crawl %s is not readable: %w", name, err)
 	}
+	if st.Phase != workflows.PhaseDone {
+		st.Trouble = append(st.Trouble, t.noDataWorker(ctx, st.LoadQueue)...)
+	}
 	return st, nil
 }
 
@@ -320,10 +324,27 @@ func (t *temporalClient) List(ctx context.Context, limit int) ([]execution, erro
 	return out[:min(len(out), limit)], nil
 }
 
+// noDataWorker says that nobody polls the queue of a data directory: Load and
+// Finalize wait there until somebody does, and no workflow can know of it.
+func (t *temporalClient) noDataWorker(ctx context.Context, queue string) []string {
+	id, ok := workflows.DataID(queue)
+	if !ok {
+		return nil
+	}
+	if polled, err := t.polled(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY); polled || err != nil {
+		return nil // if that cannot be asked, nothing is wrong that is known
+	}
+	return []string{fmt.Sprintf("no worker is polling queue %s: start one with the %s that holds the index; its file id says %s", queue, settings.DataDir, id)}
+}
+
 func (t *temporalClient) Worker(ctx context.Context) (bool, error) {
+	return t.polled(ctx, workflows.QueueMain, enums.TASK_QUEUE_TYPE_WORKFLOW)
+}
+
+func (t *temporalClient) polled(ctx context.Context, queue string, kind enums.TaskQueueType) (bool, error) {
 	cctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	res, err := t.c.DescribeTaskQueue(cctx, workflows.QueueMain, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	res, err := t.c.DescribeTaskQueue(cctx, queue, kind)
 	if err != nil {
 		return false, t.translate(ctx, "ask for workers", err)
 	}

@@ -31,6 +31,8 @@ type fakeClient struct {
 	pollers  []*taskqueue.PollerInfo
 	started  client.StartWorkflowOptions
 	result   func(any) error
+	answer   any      // of queries; nil: a crawl that is crawling
+	asked    []string // queues
 }
 
 func (c *fakeClient) DescribeWorkflowExecution(context.Context, string, string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -43,7 +45,10 @@ func (c *fakeClient) QueryWorkflow(context.Context, string, string, string, ...a
 	if c.err != nil {
 		return nil, c.err
 	}
-	p, err := converter.GetDefaultDataConverter().ToPayloads(contract.CrawlStatus{Phase: "crawling"})
+	if c.answer == nil {
+		c.answer = contract.CrawlStatus{Phase: "crawling"}
+	}
+	p, err := converter.GetDefaultDataConverter().ToPayloads(c.answer)
 	return client.NewValue(p), err
 }
 
@@ -69,7 +74,8 @@ func (c *fakeClient) ListWorkflow(context.Context, *workflowservice.ListWorkflow
 	return p, nil
 }
 
-func (c *fakeClient) DescribeTaskQueue(context.Context, string, enums.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+func (c *fakeClient) DescribeTaskQueue(_ context.Context, queue string, kind enums.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+	c.asked = append(c.asked, queue+" "+kind.String())
 	return &workflowservice.DescribeTaskQueueResponse{Pollers: c.pollers}, c.err
 }
 
@@ -225,5 +231,54 @@ func TestWorker(t *testing.T) {
 func TestStatusQuery(t *testing.T) {
 	if st, err := server(&fakeClient{}).Status(context.Background(), "x"); err != nil || st.Phase != "crawling" {
 		t.Errorf("%+v %v", st, err)
+	}
+}
+
+// TestStatusSaysThatNobodyHasTheDataDirectory: Load and Finalize wait on its queue
+// without a word.
+func TestStatusSaysThatNobodyHasTheDataDirectory(t *testing.T) {
+	ctx := context.Background()
+	crawl := func(c *fakeClient, phase, queue string) []string {
+		c.answer = contract.CrawlStatus{Phase: phase, LoadQueue: queue}
+		st, err := server(c).Status(ctx, "x")
+		if err != nil {
+			t.Error(err)
+		}
+		return st.Trouble
+	}
+	load := func(c *fakeClient, phase, queue string) []string {
+		c.answer = contract.LoadsStatus{Phase: phase, Queue: queue}
+		st, err := server(c).LoadStatus(ctx, "load/x")
+		if err != nil {
+			t.Error(err)
+		}
+		return st.Trouble
+	}
+	there := []*taskqueue.PollerInfo{{LastAccessTime: timestamppb.Now()}}
+	data := workflows.DataQueue("d1")
+	for name, tt := range map[string]struct {
+		ask          func(c *fakeClient, phase, queue string) []string
+		phase, queue string
+		pollers      []*taskqueue.PollerInfo
+		trouble      bool
+	}{
+		"finalizing":       {crawl, workflows.PhaseFinalize, data, nil, true},
+		"crawling":         {crawl, workflows.PhaseCrawl, data, nil, true},
+		"done":             {crawl, workflows.PhaseDone, data, nil, false},
+		"a worker is back": {crawl, workflows.PhaseFinalize, data, there, false},
+		"a shared sink":    {crawl, workflows.PhaseFinalize, workflows.QueueMain, nil, false},
+		"not seeded":       {crawl, workflows.PhaseSeed, "", nil, false},
+		"a load":           {load, workflows.LoadsRunning, data, nil, true},
+		"a load, polled":   {load, workflows.LoadsRunning, data, there, false},
+		"a load, done":     {load, workflows.LoadsDone, data, nil, false},
+	} {
+		c := &fakeClient{pollers: tt.pollers}
+		got := strings.Join(tt.ask(c, tt.phase, tt.queue), "; ")
+		if tt.trouble != strings.Contains(got, "no worker is polling queue "+data+": start one with the TRAWL_DATA_DIR that holds the index; its file id says d1") {
+			t.Errorf("%s: %q", name, got)
+		}
+		if asked := strings.Join(c.asked, ","); asked != "" && asked != data+" Activity" || tt.trouble && asked == "" {
+			t.Errorf("%s: asked for %s", name, asked)
+		}
 	}
 }
