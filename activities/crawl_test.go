@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -311,6 +312,34 @@ func TestQueueOfTheIndexIsThatOfTheFirstSeed(t *testing.T) {
 	b := newBench(t, "http://127.0.0.1:1/", nil)
 	in := contract.SeedInput{Run: b.run, Spec: b.spec}
 	require.Equal(t, "data", do[contract.SeedResult](b, "Seed", in).LoadQueue)
-	b.acts.DataQueue = "another"
+	elsewhere := b.moved("another")
 	require.Equal(t, "data", do[contract.SeedResult](b, "Seed", in).LoadQueue)
+	entries, err := os.ReadDir(elsewhere)
+	require.NoError(t, err)
+	require.Empty(t, entries, "an index that nobody will ever write")
+}
+
+// The queue is decided only once its directory has the index and the alias: a
+// Seed that failed before leaves the decision to the next one.
+func TestQueueIsDecidedAfterTheIndexIsThere(t *testing.T) {
+	b := newBench(t, "http://127.0.0.1:1/", nil)
+	in := contract.SeedInput{Run: b.run, Spec: b.spec}
+	full := filepath.Join(b.dir, "full")
+	require.NoError(t, os.WriteFile(full, nil, 0o600))
+	b.acts.Sink = func(string) (sink.Admin, error) { return sqlite.New(full), nil }
+	_, err := b.env.ExecuteActivity("Seed", in)
+	require.ErrorContains(t, err, "index")
+	elsewhere := b.moved("another")
+	require.Equal(t, "another", do[contract.SeedResult](b, "Seed", in).LoadQueue)
+	_, total, err := sqlite.New(elsewhere).Search(t.Context(), "x", "word", 1)
+	require.NoError(t, err, "by its alias")
+	require.Zero(t, total)
+}
+
+// moved makes the worker one of another, empty, data directory.
+func (b *bench) moved(queue string) (dir string) {
+	dir = b.t.TempDir()
+	b.acts.DataQueue = queue
+	b.acts.Sink = func(string) (sink.Admin, error) { return sqlite.New(dir), nil }
+	return dir
 }

@@ -54,11 +54,11 @@ func (a *Activities) loadQueue(ctx context.Context, run contract.Run, s *spec.Sp
 }
 
 func (a *Activities) queueOf(ctx context.Context, kind, group, topic string) (string, error) {
-	if kind != spec.SinkSQLite && kind != spec.SinkFiles {
+	if !spec.LocalSink(kind) {
 		return a.SharedQueue, nil
 	}
-	_, queue, ok, err := a.Log.Committed(ctx, group, topic, 0)
-	if err != nil || (ok && queue != "") {
+	_, queue, _, err := a.Log.Committed(ctx, group, topic, 0)
+	if err != nil || queue != "" {
 		return queue, err
 	}
 	return a.DataQueue, a.Log.Commit(ctx, group, topic, 0, 0, a.DataQueue)
@@ -129,6 +129,28 @@ func (a *Activities) ensure(ctx context.Context, run contract.Run, s *spec.Spec)
 	}
 	if s.Sink.Kind == "none" {
 		return nil
+	}
+	return a.prepare(ctx, run, s)
+}
+
+// prepare makes the index, and the alias of a first generation, unless an earlier
+// Seed did so in another data directory: here they would be empty for ever.
+//
+// It comes before the commit of the queue (loadQueue), so that the directory whose
+// queue is committed has both: Load would make the index, but nobody the alias. A
+// Seed that dies between the two leaves an empty index to nobody if the next one
+// is in another directory; the other way round it would leave a crawl that cannot
+// be searched until its end. Of two Seeds at once in two directories (one was
+// silent, and lives) both prepare, and whichever queue counts has its index.
+func (a *Activities) prepare(ctx context.Context, run contract.Run, s *spec.Spec) error {
+	if spec.LocalSink(s.Sink.Kind) {
+		_, queue, _, err := a.Log.Committed(ctx, run.QueueGroup(a.Prefix), run.Topic(a.Prefix, contract.TopicPages), 0)
+		if err != nil {
+			return err
+		}
+		if queue != "" && queue != a.DataQueue {
+			return nil
+		}
 	}
 	first, err := a.firstGeneration(ctx, run)
 	if err != nil {

@@ -21,6 +21,9 @@ const (
 	SinkNone    = "none"
 )
 
+// LocalSink: what a sink of the kind holds lies in the data directory of a worker.
+func LocalSink(kind string) bool { return kind == SinkSQLite || kind == SinkFiles }
+
 // Bounds on values.
 const (
 	maxURL         = 2048
