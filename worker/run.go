@@ -205,20 +205,16 @@ func dataDirID(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("data directory %s (%s): %w", dir, settings.DataDir, err)
 	}
-	name := filepath.Join(dir, "id")
+	name := filepath.Join(dir, settings.DataDirFile)
 	for range 3 {
-		b, err := os.ReadFile(name)
-		if err == nil && len(b) > 0 {
-			return string(b), nil
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return "", fmt.Errorf("data directory %s: %w", dir, err)
+		if id, err := settings.DataDirID(dir); err != nil || id != "" {
+			return id, err
 		}
 		tmp := name + "." + randomID()
 		if err := os.WriteFile(tmp, []byte(randomID()), 0o644); err != nil {
 			return "", fmt.Errorf("data directory %s (%s) is not writable: %w", dir, settings.DataDir, err)
 		}
-		err = os.Link(tmp, name) // the first one wins
+		err := os.Link(tmp, name) // the first one wins
 		_ = os.Remove(tmp)
 		if err != nil && !errors.Is(err, os.ErrExist) {
 			return "", fmt.Errorf("data directory %s: %w", dir, err)
