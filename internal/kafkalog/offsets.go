@@ -224,6 +224,25 @@ func (l *Log) Committed(ctx context.Context, group, topic string, partition int)
 	return offset, note, true, nil
 }
 
+// AnyCommitted tells whether Commit stored anything under a group, for whatever
+// topic.
+func (l *Log) AnyCommitted(ctx context.Context, group string) (found bool, err error) {
+	err = l.patiently(ctx, func() error {
+		return l.run(ctx, "committed offsets of", group, -1, func(ctx context.Context) error {
+			res, err := l.client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: group}) // no topics: all
+			if err != nil {
+				return err
+			}
+			if res.Error != nil && !errors.Is(res.Error, kafka.GroupIdNotFound) {
+				return res.Error
+			}
+			found = len(res.Topics) > 0
+			return nil
+		})
+	})
+	return found, err
+}
+
 func (l *Log) committed(ctx context.Context, group, topic string, partition int) (int64, string, error) {
 	res, err := l.client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{
 		GroupID: group, Topics: map[string][]int{topic: {partition}},

@@ -709,8 +709,16 @@ func (s *suite) commit(t *testing.T) {
 		t.Errorf("before any commit: %v, %v", ok, err)
 	}
 	note := strings.Repeat("n", 4096)
+	something := func(want bool) {
+		t.Helper()
+		if got, err := s.log.AnyCommitted(ctx(t), group); got != want || err != nil {
+			t.Errorf("anything committed: %v, %v; want %v", got, err, want)
+		}
+	}
+	something(false)
 	for _, off := range []int64{0, 7, 3} {
 		must(t, s.log.Commit(ctx(t), group, topic, 1, off, note))
+		something(true)
 		got, gotNote, ok, err := s.log.Committed(ctx(t), group, topic, 1)
 		if must(t, err); got != off || gotNote != note || !ok {
 			t.Errorf("committed %d, got %d, %v, note of %d bytes", off, got, ok, len(gotNote))
@@ -726,6 +734,7 @@ func (s *suite) commit(t *testing.T) {
 		if _, _, ok, err := s.log.Committed(ctx(t), group, topic, 1); ok || err != nil {
 			t.Errorf("a deleted group: %v %v", ok, err)
 		}
+		something(false)
 	}()
 	err := s.log.Commit(ctx(t), group, topic, 1, 8, note+"n")
 	wantKind(t, err, kafkalog.KindTooLarge)
