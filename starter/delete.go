@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trawl/internal/contract"
 	"trawl/internal/spec"
 )
 
@@ -19,26 +20,28 @@ func (a *app) deleteCmd() *cobra.Command {
 		if isLoad(name) {
 			return a.deleteLoad(cmd.Context(), name, o)
 		}
-		if o.keepIndex || o.file != "" {
-			return fail(exitUsage, "--keep-index and --file are for load/NAME; %s means a crawl", name)
+		if o.file != "" {
+			return fail(exitUsage, "--file is for load/NAME; %s means a crawl", name)
 		}
 		return a.connected(cmd.Context(), func(t temporalServer, st store) error {
-			return a.delete(cmd.Context(), t, st, name, o.yes)
+			return a.delete(cmd.Context(), t, st, name, o)
 		})
 	})
 	cmd.Long = `Delete everything that a crawl, all generations of it, left in Kafka and in its
 sink. It asks for the name first. A delete that was interrupted can be repeated.
+An index of SQLite, and files, are deleted where they are: TRAWL_DATA_DIR has to be
+that of the workers that wrote them.
 
 load/NAME means a load: its errors topic, its positions and the index that its
 spec names go; the topics that it reads stay, and so do an alias, a data stream and
 indexes that documents name themselves.`
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&o.keepIndex, "keep-index", false, "of a load: leave its index as it is")
+	cmd.Flags().BoolVar(&o.keepIndex, "keep-index", false, "leave the index as it is")
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "of a load that Temporal has forgotten: its spec")
 	return cmd
 }
 
-func (a *app) delete(ctx context.Context, t temporalServer, st store, name string, yes bool) error {
+func (a *app) delete(ctx context.Context, t temporalServer, st store, name string, o deletion) error {
 	e, err := t.Describe(ctx, name)
 	if err != nil {
 		return err
@@ -53,21 +56,83 @@ func (a *app) delete(ctx context.Context, t temporalServer, st store, name strin
 	if len(gens) == 0 {
 		return fail(exitNotFound, "there is no crawl %[1]s (a load would be load/%[1]s); starter list shows those that exist", name)
 	}
-	if !yes {
+	gone, away, err := a.toDelete(ctx, st, gens, o.keepIndex)
+	if err != nil {
+		return err
+	}
+	with, done := " with its index", ""
+	if o.keepIndex {
+		with, done = ", but not its index,", "; its index stays"
+	}
+	if !o.yes {
 		var topics []string
-		for _, g := range gens {
+		for _, g := range gone {
 			topics = append(topics, g.Topics...)
 		}
-		if err := a.confirmDelete("crawl "+name+" with its index", name, topics); err != nil {
+		if err := a.confirmDelete("crawl "+name+with, name, topics); err != nil {
 			return err
 		}
 	}
-	for _, g := range gens {
+	for _, g := range gone {
 		if err := a.deleteGeneration(ctx, st, g); err != nil {
 			return err
 		}
 	}
-	return a.confirm(name, fmt.Sprintf("deleted, %d generation(s)", len(gens)))
+	done = fmt.Sprintf("deleted, %d generation(s)%s", len(gone), done)
+	if away != nil {
+		return fail(exitCode(away, true), "%s: %s, others are not: %w", name, done, away)
+	}
+	return a.confirm(name, done)
+}
+
+// doomed is a generation that is to be deleted.
+type doomed struct {
+	generation
+	sink *spec.Sink // of its index; nil: it has none that is known, or that stays
+}
+
+// toDelete finds the indexes of generations. Those whose index is in another data
+// directory are left out, for away to say why: each directory can delete its own.
+// If that is all of them it is the error.
+func (a *app) toDelete(ctx context.Context, st store, gens []generation, keepIndex bool) (gone []doomed, away, err error) {
+	found := false
+	for _, g := range gens {
+		d := doomed{generation: g}
+		if !keepIndex {
+			if d.sink, err = sinkOf(ctx, st, g); err != nil {
+				return nil, nil, err
+			}
+		}
+		if d.sink != nil {
+			what := fmt.Sprintf("crawl %s, generation %s,", g.Crawl, g.Generation)
+			elsewhere, err := a.ownIndex(ctx, st, d.sink.Kind, g.Run, contract.TopicPages, what)
+			if err != nil {
+				return nil, nil, err
+			}
+			if elsewhere != nil {
+				away = elsewhere
+				continue
+			}
+			found = true
+		}
+		gone = append(gone, d)
+	}
+	if away != nil && !found {
+		return nil, nil, fail(exitCode(away, true), "nothing was deleted: %w", away)
+	}
+	return gone, away, nil
+}
+
+// sinkOf says where the index of a generation is; nil if it has none that is known.
+func sinkOf(ctx context.Context, st store, g generation) (*spec.Sink, error) {
+	if g.Shards == 0 {
+		return nil, nil
+	}
+	s, err := st.AnySpec(ctx, g)
+	if err != nil || s == nil || s.Sink.Kind == spec.SinkNone {
+		return nil, err
+	}
+	return &s.Sink, nil
 }
 
 // confirmDelete shows what goes and wants the name typed.
@@ -89,19 +154,13 @@ func (a *app) confirmDelete(what, name string, topics []string) error {
 
 // deleteGeneration removes the index first: the topics hold the spec that says
 // where it is, so an interrupted delete can be repeated.
-func (a *app) deleteGeneration(ctx context.Context, st store, g generation) error {
-	if g.Shards > 0 {
-		s, err := st.AnySpec(ctx, g)
-		if err != nil {
+func (a *app) deleteGeneration(ctx context.Context, st store, g doomed) error {
+	if g.sink != nil {
+		if err := a.dropIndex(ctx, *g.sink, g.generation); err != nil {
 			return err
 		}
-		if s != nil && s.Sink.Kind != spec.SinkNone {
-			if err := a.dropIndex(ctx, s.Sink, g); err != nil {
-				return err
-			}
-		}
 	}
-	return st.Delete(ctx, g)
+	return st.Delete(ctx, g.generation)
 }
 
 func (a *app) dropIndex(ctx context.Context, s spec.Sink, g generation) error {

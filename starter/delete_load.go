@@ -14,7 +14,7 @@ import (
 // deletion says how much goes, and who was asked.
 type deletion struct {
 	yes       bool
-	keepIndex bool   // of a load
+	keepIndex bool
 	file      string // spec of a load that Temporal has forgotten
 }
 
@@ -61,6 +61,13 @@ func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 	with := "its positions, but not its index,"
 	var targets sink.Targets
 	if s != nil {
+		elsewhere, err := a.ownIndex(ctx, st, s.Sink.Kind, contract.LoadRun(name), contract.TopicErrors, id)
+		if err != nil {
+			return err
+		}
+		if elsewhere != nil {
+			return fail(exitCode(elsewhere, true), "nothing was deleted: %w", elsewhere)
+		}
 		if targets, err = a.targets(s.Sink.Kind); err != nil {
 			return err
 		}
@@ -167,10 +174,19 @@ func (s *kafkaStore) LoadTopics(ctx context.Context, name string) ([]string, err
 }
 
 func (s *kafkaStore) DeleteLoad(ctx context.Context, name string, topics []string) error {
-	for _, group := range []string{contract.LoadRootGroup(s.prefix, name), contract.LoadRun(name).QueueGroup(s.prefix)} {
+	groups := []string{contract.LoadRootGroup(s.prefix, name)}
+	if len(topics) > 0 {
+		groups = append(groups, contract.LoadRun(name).QueueGroup(s.prefix))
+	}
+	for _, group := range groups {
 		if err := s.log.DeleteGroup(ctx, group); err != nil {
 			return s.translate(ctx, "delete the positions of load "+name, err)
 		}
 	}
 	return s.translate(ctx, "delete topics of load "+name, s.log.DeleteTopics(ctx, topics...))
+}
+
+func (s *kafkaStore) LoadBegan(ctx context.Context, name string) (bool, error) {
+	began, err := s.log.AnyCommitted(ctx, contract.LoadRootGroup(s.prefix, name))
+	return began, s.translate(ctx, "read the positions of load "+name, err)
 }

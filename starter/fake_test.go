@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,10 @@ type fakes struct {
 	sinkErr  error
 	shared   bool // the index of a load is an alias
 	dropped  []string
-	unplaced []string // loads whose positions were deleted
+	unplaced []string          // loads whose positions were deleted
+	placed   bool              // loads have positions
+	queues   map[string]string // of indexes in data directories, by topic
+	dataDir  string
 	clock    time.Time
 
 	noTemporal, noKafka bool
@@ -126,7 +130,7 @@ func (f *fakes) runCtx(ctx context.Context, stdin string, args ...string) outcom
 	var out, errs bytes.Buffer
 	a := &app{in: strings.NewReader(stdin), out: &out, err: &errs, width: 80, address: "fake", world: f.world()}
 	a.set, _ = settings.Load(func(string) string { return "" })
-	a.set.DataDir = "/data"
+	a.set.DataDir = cmp.Or(f.dataDir, "/data")
 	code := a.execute(ctx, args)
 	return outcome{code, out.String(), errs.String()}
 }
@@ -308,6 +312,12 @@ func (s *fakeStore) LoadTopics(_ context.Context, name string) ([]string, error)
 		return nil, nil
 	}
 	return []string{topic}, nil
+}
+
+func (s *fakeStore) LoadBegan(context.Context, string) (bool, error) { return s.placed, nil }
+
+func (s *fakeStore) IndexQueue(_ context.Context, run contract.Run, topic string) (string, error) {
+	return s.queues[run.Topic("trawl", topic)], nil
 }
 
 func (s *fakeStore) SeekLoad(_ context.Context, name string, o contract.SeekLoad) error {

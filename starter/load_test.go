@@ -283,7 +283,7 @@ func TestLoadVerbs(t *testing.T) {
 		"load skip shop --topic orders --partition 2 --offset 7", "load seek shop --topic o --partition 1 --reason r",
 		"load set-rate shop", "load set-batch shop --bytes lots", "set-rate load/shop --delay 1s", "load to-errors shop --partition 1 --reason r",
 		"load seek shop --topic o --partition 1 --reason r --time soon",
-		"load seek shop --topic orders --partition 2 --offset 8 --reason r", "load set-batch shop", "delete crawl/x/load --yes", "delete shop --keep-index",
+		"load seek shop --topic orders --partition 2 --offset 8 --reason r", "load set-batch shop", "delete crawl/x/load --yes", "delete shop --file load.yaml",
 	} {
 		f := newFakes()
 		f.topics = sevenOrders()

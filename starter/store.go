@@ -45,8 +45,15 @@ type store interface {
 	Delete(ctx context.Context, g generation) error
 	// LoadTopics are the topics of a load's own, without those that it reads.
 	LoadTopics(ctx context.Context, name string) ([]string, error)
-	// DeleteLoad removes a load's positions and then the topics.
+	// DeleteLoad removes a load's positions and then the topics, if there are any,
+	// with what says in which data directory its index is.
 	DeleteLoad(ctx context.Context, name string, topics []string) error
+	// LoadBegan tells whether a load has positions.
+	LoadBegan(ctx context.Context, name string) (bool, error)
+	// IndexQueue is the task queue of the workers that can write an index in a data
+	// directory; empty if no worker has begun one. topic is the kind of topic beside
+	// which the queue is kept.
+	IndexQueue(ctx context.Context, run contract.Run, topic string) (string, error)
 	// SeekLoad moves the position of a load that is not running, for its next run.
 	// errNoPosition: it has none.
 	SeekLoad(ctx context.Context, name string, o contract.SeekLoad) error

@@ -132,6 +132,23 @@ func TestStoreOnBroker(t *testing.T) {
 	if err := st.SeekLoad(ctx, "other", seek); !errors.Is(err, errNoPosition) {
 		t.Errorf("seek of what never began: %v", err)
 	}
+	where := func(want string, began bool) {
+		t.Helper()
+		queue, err := st.IndexQueue(ctx, contract.LoadRun("shop"), contract.TopicErrors)
+		has, berr := st.LoadBegan(ctx, "shop")
+		if queue != want || has != began || err != nil || berr != nil {
+			t.Errorf("the index is at %q, it began: %v, want %q, %v: %v, %v", queue, has, want, began, err, berr)
+		}
+	}
+	where("", true)
+	if err := log.Commit(ctx, contract.LoadRun("shop").QueueGroup("trawl"), load, 0, 0, "data"); err != nil {
+		t.Fatal(err)
+	}
+	where("data", true)
+	if err := st.DeleteLoad(ctx, "shop", nil); err != nil {
+		t.Error(err)
+	}
+	where("data", false) // a delete that goes on after an interruption needs it
 	for _, want := range []int{1, 0} {
 		topics, err := st.LoadTopics(ctx, "shop")
 		if err != nil || len(topics) != want || want > 0 && topics[0] != load {
@@ -141,6 +158,7 @@ func TestStoreOnBroker(t *testing.T) {
 			t.Errorf("delete: %v", err)
 		}
 	}
+	where("", false)
 	if _, _, ok, err := log.Committed(ctx, group, "orders", 0); ok || err != nil {
 		t.Errorf("the load's position is still there: %v", err)
 	}
