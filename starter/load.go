@@ -127,11 +127,13 @@ func (a *app) launchLoad(ctx context.Context, t loadServer, s *spec.LoadSpec, o 
 		if err := compareLoad(ctx, t, s, e); err != nil {
 			return err
 		}
+		// Asked before: once it runs it has positions.
+		plan, done := loadWords(e.State, a.began(ctx, e.State, s.Name), id)
 		if o.dryRun {
 			if err := a.printLoad(s); err != nil {
 				return err
 			}
-			a.say("would %s %s", loadVerb(e.State), id)
+			a.say("would %s", plan)
 			return nil
 		}
 		runID := e.RunID
@@ -151,27 +153,54 @@ func (a *app) launchLoad(ctx context.Context, t loadServer, s *spec.LoadSpec, o 
 				return err
 			}
 		}
-		a.say("%s %s", map[string]string{stateRunning: "attached to", stateNone: "started"}[e.State]+goingOn(e.State), id)
+		a.say("%s", done)
 		return a.attendLoad(ctx, t, s.Name, runID, o)
 	}
 	return fail(exitTaken, "%s is started and ended by somebody else at the same time: try again", id)
 }
 
-func goingOn(state string) string {
+// Whether a load that has ended has positions to go on from: one that was deleted,
+// or never read anything, has none.
+const (
+	beganUnknown = ""
+	beganYes     = "yes"
+	beganNo      = "no"
+)
+
+// began asks Kafka about a load that has ended. Starting it needs only Temporal, so
+// a broker that is away is no error.
+func (a *app) began(ctx context.Context, state, name string) string {
 	if state == stateRunning || state == stateNone {
-		return ""
+		return beganUnknown
 	}
-	return "going on from its positions with"
+	st, err := a.world.store(ctx)
+	if err != nil {
+		return beganUnknown
+	}
+	defer st.Close()
+	switch began, err := st.LoadBegan(ctx, name); {
+	case err != nil:
+		return beganUnknown
+	case began:
+		return beganYes
+	}
+	return beganNo
 }
 
-func loadVerb(state string) string {
-	switch state {
-	case stateRunning:
-		return "attach to"
-	case stateNone:
-		return "start"
+// loadWords say what starting a load would do, and what it did.
+func loadWords(state, began, id string) (plan, done string) {
+	const anew = " again; it has no positions, so its sources begin at their start"
+	switch {
+	case state == stateRunning:
+		return "attach to " + id, "attached to " + id
+	case state == stateNone:
+		return "start " + id, "started " + id
+	case began == beganYes:
+		return "go on from its positions with " + id, "going on from its positions with " + id
+	case began == beganNo:
+		return "start " + id + anew, "started " + id + anew
 	}
-	return "go on from its positions with"
+	return "go on with " + id, "going on with " + id
 }
 
 // compareLoad refuses another spec for a load under way. One that has ended may

@@ -159,6 +159,7 @@ func TestSameLoadAgain(t *testing.T) {
 	if got.code != exitTaken || !strings.Contains(got.err, "read: committed, now uncommitted") {
 		t.Errorf("%s", got)
 	}
+	f.placed = true
 	for _, state := range []string{stateCompleted, stateCancelled, stateTerminated, stateFailed} {
 		f.load.execs["load/shop"] = execution{State: state}
 		got := f.run("load", "--name", "shop", "--wait=false")
@@ -171,6 +172,34 @@ func TestSameLoadAgain(t *testing.T) {
 	}
 	if got := f.run("load", "--name", "other"); got.code != exitNotFound {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestLoadSaysWhetherItHasPositions: one that was deleted has none, though Temporal
+// remembers its runs.
+func TestLoadSaysWhetherItHasPositions(t *testing.T) {
+	const anew = "; it has no positions, so its sources begin at their start\n"
+	for _, tt := range []struct {
+		state           string
+		placed, noKafka bool
+		plan, done      string
+	}{
+		{stateCompleted, true, false, "would go on from its positions with load/shop\n", "going on from its positions with load/shop\n"},
+		{stateCompleted, false, false, "would start load/shop again" + anew, "started load/shop again" + anew},
+		{stateFailed, true, true, "would go on with load/shop\n", "going on with load/shop\n"},
+		{stateRunning, true, false, "would attach to load/shop\n", "attached to load/shop\n"},
+		{stateNone, false, false, "would start load/shop\n", "started load/shop\n"},
+	} {
+		f := newFakes()
+		f.placed, f.noKafka = tt.placed, tt.noKafka
+		f.load.execs = map[string]execution{"load/shop": {State: tt.state}}
+		f.load.specs = map[string]json.RawMessage{"shop": encoded(t, small)}
+		if got := f.run("load", "--name", "shop", "--dry-run"); got.code != exitOK || got.err != tt.plan {
+			t.Errorf("%+v: %s", tt, got)
+		}
+		if got := f.run("load", "--name", "shop", "--wait=false"); got.code != exitOK || got.err != tt.done {
+			t.Errorf("%+v: %s", tt, got)
+		}
 	}
 }
 
