@@ -39,9 +39,9 @@ type crawlTest struct {
 	final    contract.FinalizeInput
 	finalOn  string // queue of Finalize
 	queue    string // that Seed names for Load
-	gone     int // this shard ends without a word; -1: none
-	deaf     int // so many orders to stop get lost
-	goneOnce int // this shard's first run ends without a word; -1: none
+	gone     int    // this shard ends without a word; -1: none
+	deaf     int    // so many orders to stop get lost
+	goneOnce int    // this shard's first run ends without a word; -1: none
 	sequence int64
 	parent   contract.Parent
 }
