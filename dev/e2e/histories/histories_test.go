@@ -367,7 +367,13 @@ func TestLoadReplays(t *testing.T) {
 	s.starter(0, "load", "seek", loadName, "--topic", "orders", "--partition", "0", "--offset", "10", "--reason", "a test")
 	s.starter(0, "load", "resume", loadName)
 	s.starter(0, "load", "set-rate", loadName, "--rate", "1000")
+	s.starter(0, "load", "pause", loadName)
+	s.starter(0, "load", "skip", loadName, "--topic", "orders", "--partition", "0", "--offset", "70", "--reason", "for the next run")
 	s.starter(0, "cancel", "load/"+loadName, "--wait")
+	_, note, _, err := log.Committed(t.Context(), contract.LoadRootGroup("trawl", loadName), "orders", 0)
+	if err != nil || !strings.Contains(note, `"from":70`) {
+		t.Errorf("the order of a paused loader is not kept: %s, %v", note, err)
+	}
 	s.replay(loadName)
 }
 
