@@ -102,3 +102,57 @@ func TestDeleteOfALoadInAnotherDataDirectory(t *testing.T) {
 		t.Errorf("%s dropped %v", got, f.dropped)
 	}
 }
+
+// TestDeleteOfALoadThatSharesItsIndex: what load/more writes does not go with
+// load/shop.
+func TestDeleteOfALoadThatSharesItsIndex(t *testing.T) {
+	const sink = "sink: {kind: sqlite, index: goods}\n"
+	topic := func(name string) string { return contract.LoadRun(name).Topic("trawl", contract.TopicErrors) }
+	more := func(text string) json.RawMessage {
+		return encoded(t, strings.Replace(small, "shop", "more", 1)+text)
+	}
+	shared := "nothing was deleted: load/more loads into the index goods (sqlite), too; starter delete load/shop --keep-index deletes the rest and leaves the index to load/more"
+	for title, tt := range map[string]struct {
+		state   string // of load/more
+		spec    json.RawMessage
+		topics  bool   // it was not deleted
+		dir     string // that holds its index
+		args    string
+		code    int
+		want    string
+		dropped int
+	}{
+		"it has ended":      {stateCompleted, more(sink), true, "d1", "", exitTaken, shared, 0},
+		"it has just begun": {stateRunning, more(sink), false, "", "", exitTaken, shared, 0},
+		"the remedy":        {stateRunning, more(sink), true, "d1", "--keep-index", exitOK, "load/shop: deleted", 0},
+		"it was deleted":    {stateCompleted, more(sink), false, "", "", exitOK, "deleted with its index goods", 1},
+		"another index":     {stateRunning, more("sink: {kind: sqlite, index: others}\n"), true, "d1", "", exitOK, "deleted with its index goods", 1},
+		"another kind":      {stateRunning, more("sink: {kind: files, index: goods}\n"), true, "d1", "", exitOK, "deleted with its index goods", 1},
+		"another directory": {stateRunning, more(sink), true, "d2", "", exitOK, "deleted with its index goods", 1},
+		"forgotten":         {stateCompleted, nil, true, "d1", "", exitOK, "deleted with its index goods", 1},
+		"not readable":      {stateCompleted, json.RawMessage("{}"), true, "d1", "", exitFailed, "whether load/more loads into goods, too, is not known", 0},
+		"deleted, and odd":  {stateCompleted, json.RawMessage("{}"), false, "", "", exitOK, "deleted with its index goods", 1},
+	} {
+		t.Run(title, func(t *testing.T) {
+			f := newFakes()
+			f.inDir(t, "d1")
+			f.load.execs = map[string]execution{"load/shop": {State: stateCompleted}, "load/more": {State: tt.state}}
+			f.load.specs = map[string]json.RawMessage{"shop": encoded(t, small+sink)}
+			if tt.spec != nil {
+				f.load.specs["more"] = tt.spec
+			}
+			f.topics.partitions = map[string]int{topic("shop"): 4}
+			if tt.topics {
+				f.topics.partitions[topic("more")] = 4
+			}
+			f.queues = map[string]string{topic("shop"): workflows.DataQueue("d1"), topic("more"): workflows.DataQueue(tt.dir)}
+			if tt.dir == "" {
+				delete(f.queues, topic("more"))
+			}
+			got := f.run(strings.Fields("delete load/shop --yes " + tt.args)...)
+			if got.code != tt.code || !strings.Contains(got.err, tt.want) || len(f.dropped) != tt.dropped || (len(f.unplaced)+len(f.deleted) > 0) != (tt.code == exitOK) {
+				t.Errorf("%s dropped %v, deleted %v", got, f.dropped, f.deleted)
+			}
+		})
+	}
+}

@@ -68,6 +68,9 @@ func (a *app) deleteLoad(ctx context.Context, id string, o deletion) error {
 		if elsewhere != nil {
 			return fail(exitCode(elsewhere, true), "nothing was deleted: %w", elsewhere)
 		}
+		if err := a.othersIndex(ctx, t, st, s); err != nil {
+			return err
+		}
 		if targets, err = a.targets(s.Sink.Kind); err != nil {
 			return err
 		}
