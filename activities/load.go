@@ -321,8 +321,10 @@ func (a *Activities) position(ctx context.Context, j *job) (int64, contract.Load
 }
 
 const (
-	maxNote       = 1000 // bytes of the copy's metadata
-	maxNoteReason = 60   // bytes of a skip's reason in it
+	// maxNote bounds the copy's metadata, in bytes: brokers take 4,096 unless told
+	// otherwise (offset.metadata.max.bytes).
+	maxNote       = 4000
+	maxNoteReason = 60 // bytes of a skip's reason in it
 )
 
 // ahead are the skips that are not behind a position, with short reasons.

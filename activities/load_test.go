@@ -2,6 +2,7 @@ package activities
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,28 @@ func TestOrdersOfASliceWithoutAPositionAreKept(t *testing.T) {
 		require.True(t, r.Kept)
 	}
 	require.Equal(t, int64(2), b.load(-1, 9).Ledger.Skipped)
+}
+
+// TestManyOrdersAreKept, with reasons cut short, as far as a broker takes a note.
+func TestManyOrdersAreKept(t *testing.T) {
+	b := newRedriveBench(t, 1)
+	var given, most []contract.Skip
+	for i := range int64(100) {
+		k := contract.Skip{From: 1<<40 + i, Through: 1<<40 + i, By: "operator@host.example", Reason: strings.Repeat("why ", 100)}
+		most = append(most, k)
+		if i < 25 {
+			given = append(given, k)
+		}
+	}
+	for _, orders := range [][]contract.Skip{given, most} {
+		in := contract.LoadInput{Run: b.run, Keep: true, TimeBox: time.Second, Position: 1, Skips: orders}
+		require.True(t, do[contract.LoadResult](b.bench, "Load", in).Kept)
+		next := b.load(-1, 1)
+		require.GreaterOrEqual(t, len(next.PriorSkips), len(given))
+		_, note, _, err := b.acts.Log.Committed(t.Context(), b.run.LoadGroup(b.acts.Prefix), b.run.Topic(b.acts.Prefix, contract.TopicPages), 0)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(note), 4096)
+	}
 }
 
 // TestOrdersThatAreNotKeptSaySo: a slice is done without the copy, keeping is not.
