@@ -55,6 +55,7 @@ type Activities struct {
 	workers  liveWorkers
 	retire   retirement
 	redrives indexCache
+	renewals renewals
 	runner   *batch.Runner
 }
 

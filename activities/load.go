@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,6 +168,7 @@ type job struct {
 	transform ingest.TransformFunc
 	errors    ingest.ErrorLog
 	group     string // in which the position is copied
+	home      home
 	open      func(ctx context.Context) (*openSink, error)
 	// begin is where a loader begins of which nothing is known; nil: the policy
 	// decides.
@@ -225,13 +227,23 @@ func (a *Activities) Load(ctx context.Context, in contract.LoadInput) (contract.
 		return r, err
 	}
 	remember(&r, prior)
-	if copied(in, r) {
-		err := a.commit(ctx, j, in, r)
-		if r.Kept = err == nil; err != nil { // it is a copy
-			a.Logger.Warn("could not copy a loader's position to its group", "topic", j.config.Topic, "partition", j.config.Partition, "error", err)
-		}
-	}
+	a.copyPosition(ctx, j, in, &r)
+	a.renewHome(ctx, j.home)
 	return r, nil
+}
+
+// copyPosition commits if there is something new, or nothing was for a while.
+func (a *Activities) copyPosition(ctx context.Context, j *job, in contract.LoadInput, r *contract.LoadResult) {
+	key := fmt.Sprintf("%s %s %d", j.group, j.config.Topic, j.config.Partition)
+	if !copied(in, *r) && (r.Position < 0 || !a.renewals.due(key)) {
+		return
+	}
+	err := a.commit(ctx, j, in, *r)
+	if r.Kept = err == nil; err != nil { // it is a copy
+		a.Logger.Warn("could not copy a loader's position to its group", "topic", j.config.Topic, "partition", j.config.Partition, "error", err)
+		return
+	}
+	a.renewals.done(key)
 }
 
 // remember puts what the group remembers into the answer.
@@ -292,7 +304,7 @@ func (a *Activities) jobOf(ctx context.Context, in contract.LoadInput) (*job, er
 			Policy:    ingest.FromZero, // what retention took is counted as lost
 			MaxRecord: int(s.Limits.PageSize) + (1 << 20), BatchBytes: int(in.Batching.Bytes), BatchCount: in.Batching.Count,
 		},
-		source: pages, transform: ops, group: in.Run.LoadGroup(a.Prefix),
+		source: pages, transform: ops, group: in.Run.LoadGroup(a.Prefix), home: a.homeOf(s.Sink.Kind, in.Run, contract.TopicPages),
 		errors: source{a.Log, in.Run.Topic(a.Prefix, contract.TopicErrors), in.Partition},
 		open:   func(ctx context.Context) (*openSink, error) { return a.openIndex(ctx, in.Run, s) },
 	}, nil
@@ -322,8 +334,9 @@ func (a *Activities) position(ctx context.Context, j *job) (int64, contract.Load
 
 const (
 	// maxNote bounds the copy's metadata, in bytes: brokers take 4,096 unless told
-	// otherwise (offset.metadata.max.bytes).
-	maxNote       = 4000
+	// otherwise (offset.metadata.max.bytes), and what moves an ended load adds up to
+	// 900.
+	maxNote       = 3000
 	maxNoteReason = 60 // bytes of a skip's reason in it
 )
 
@@ -349,7 +362,7 @@ func copied(in contract.LoadInput, r contract.LoadResult) bool {
 func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, r contract.LoadResult) error {
 	n := contract.LoadNote{Ledger: in.Ledger.Add(r.Ledger), Start: in.Start, Before: in.Before, Skips: ahead(in.Skips, r.Position)}
 	if in.Position < 0 {
-		n = contract.LoadNote{Ledger: r.Prior.Add(r.Ledger), Start: r.PriorStart, Before: r.PriorBefore, Skips: ahead(contract.AddSkips(in.Skips, r.PriorSkips), r.Position)}
+		n = contract.LoadNote{Ledger: r.Prior.Add(r.Ledger), Start: r.PriorStart, Before: r.PriorBefore, Skips: ahead(contract.AddSkips(r.PriorSkips, in.Skips), r.Position)}
 		if r.Prior.Offsets == 0 {
 			n.Start = r.Start
 		}
@@ -358,11 +371,14 @@ func (a *Activities) commit(ctx context.Context, j *job, in contract.LoadInput, 
 		n.Start, n.Before = r.Start, n.Ledger.Sub(r.Ledger)
 	}
 	note, err := json.Marshal(n)
+	all := n.Skips
 	for err == nil && len(note) > maxNote && len(n.Skips) > 0 {
-		a.Logger.Warn("a skip does not fit a loader's copied position: another run of the load will not know it",
-			"topic", j.config.Topic, "partition", j.config.Partition, "offset", n.Skips[len(n.Skips)-1].From)
 		n.Skips = n.Skips[:len(n.Skips)-1]
 		note, err = json.Marshal(n)
+	}
+	if left := all[len(n.Skips):]; len(left) > 0 {
+		a.Logger.Warn("not all skips fit a loader's copied position: another run will not know the latest",
+			"topic", j.config.Topic, "partition", j.config.Partition, "skips", len(left), "offset", left[0].From)
 	}
 	if err != nil {
 		return err

@@ -140,7 +140,7 @@ func (a *Activities) loadJob(in contract.LoadInput) (*job, error) {
 			Policy: ingest.FromEarliest, Settle: true, TransformLimit: transformLimit(s),
 			MaxRecord: int(limits.Record), BatchBytes: int(limits.BatchBytes), BatchCount: limits.BatchCount, BatchAge: limits.BatchAge.Std(),
 		},
-		source: from, group: a.loadGroup(l.spec.Name),
+		source: from, group: a.loadGroup(l.spec.Name), home: a.homeOf(l.spec.Sink.Kind, contract.LoadRun(l.spec.Name), contract.TopicErrors),
 		transform: func(rec *kafkalog.Record) (sink.Op, bool, error) { return ops(rec, in.Topic, in.Partition) },
 		errors:    source{a.Log, a.loadErrorsTopic(l.spec.Name), in.Loader % loadErrors},
 		open:      func(ctx context.Context) (*openSink, error) { return a.openTarget(ctx, l.spec, in.Position < 0) },

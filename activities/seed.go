@@ -58,10 +58,13 @@ func (a *Activities) queueOf(ctx context.Context, kind, group, topic string) (st
 		return a.SharedQueue, nil
 	}
 	_, queue, _, err := a.Log.Committed(ctx, group, topic, 0)
-	if err != nil || queue != "" {
-		return queue, err
+	if err != nil {
+		return "", err
 	}
-	return a.DataQueue, a.Log.Commit(ctx, group, topic, 0, 0, a.DataQueue)
+	if queue == "" {
+		queue = a.DataQueue
+	}
+	return queue, a.Log.Commit(ctx, group, topic, 0, 0, queue) // what is known, too: see renewEvery
 }
 
 // seedFacts are the discovered facts of the seeds, or of some added URLs.

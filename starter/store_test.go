@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -128,6 +129,20 @@ func TestStoreOnBroker(t *testing.T) {
 	if want := `"start":3,"before":{"offsets":7,"loaded":7,`; err != nil || at != 3 || !strings.Contains(text, want) ||
 		!strings.Contains(text, `"skips":[{"from":9`) || !strings.Contains(text, "moved from offset 7 to 3: once more") {
 		t.Errorf("after a seek: %d %s %v, want %s", at, text, err, want)
+	}
+	// Of the greatest note that a loader leaves, with as much in it as there can be.
+	huge := contract.Ledger{Offsets: 1 << 50, Loaded: 1 << 50, Bytes: 1 << 60, Skipped: 1 << 50}
+	raw, err := json.Marshal(contract.LoadNote{Ledger: huge, Skips: []contract.Skip{{Reason: strings.Repeat("r", 2700)}}})
+	if err != nil || len(raw) > 3000 || len(raw) < 2800 {
+		t.Fatalf("a note of %d bytes: %v", len(raw), err)
+	}
+	if err := log.Commit(ctx, group, "orders", 0, 1<<50, string(raw)); err != nil {
+		t.Fatal(err)
+	}
+	escaped := seek
+	escaped.Reason = strings.Repeat("<", 500)
+	if err := st.SeekLoad(ctx, "shop", escaped); err != nil {
+		t.Error(err)
 	}
 	if err := st.SeekLoad(ctx, "other", seek); !errors.Is(err, errNoPosition) {
 		t.Errorf("seek of what never began: %v", err)

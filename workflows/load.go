@@ -92,7 +92,7 @@ func newLoad(ctx workflow.Context, in contract.LoadWorkflowInput) *load {
 	if in.State != nil {
 		l.st = *in.State
 		l.st.Parent, l.st.Closed = in.Parent, false
-		l.unkept = len(l.skips()) > 0
+		l.unkept = l.st.Position >= 0 || len(l.skips()) > 0 // it may have been moved, and closed before a slice
 	}
 	return l
 }

@@ -33,7 +33,7 @@ func (l *load) obey(ctx workflow.Context) {
 			continue // told again
 		}
 		a := contract.LoadAnswer{Number: o.Number}
-		if err := l.carryOut(o); err != nil {
+		if err := l.carryOut(ctx, o); err != nil {
 			a.Error = err.Error()
 		}
 		l.st.Answers = append(l.st.Answers, a)
@@ -49,9 +49,12 @@ func lastAnswer(r contract.LoadReport) int64 {
 	return 0
 }
 
-func (l *load) carryOut(o contract.LoadOrder) error {
+func (l *load) carryOut(ctx workflow.Context, o contract.LoadOrder) error {
 	switch o.Kind {
 	case contract.OrderSeek:
+		if err := l.learn(ctx); err != nil {
+			return err
+		}
 		l.note("moved from offset %d to %d: %s", l.st.Position, o.Offset, o.Skip.Reason)
 		l.st.Position = o.Offset
 		l.begin(o.Offset)
@@ -82,13 +85,37 @@ func (l *load) keep(ctx workflow.Context) bool {
 		return false
 	}
 	l.unkept = false
-	in := l.input()
-	in.Keep, in.TimeBox, in.Until = true, time.Second, max(l.st.Position, 0)
-	actx := workflow.WithActivityOptions(ctx, keepOptions(l.in.Queue, "keep the orders of "+l.name()))
-	if err := workflow.ExecuteActivity(actx, ActLoad, in).Get(ctx, nil); err != nil {
-		l.note("orders ahead of offset %d could not be kept for the next run: %s; give them again", l.st.Position, rootCause(err))
+	r, err := l.copyOrders(ctx, "keep the orders of "+l.name())
+	why := "the worker is of an earlier version"
+	if err != nil {
+		why = rootCause(err)
+	}
+	if err != nil || !r.Kept {
+		l.note("offset %d and the orders ahead of it are not kept for the next run: %s; give the orders again", l.st.Position, why)
 	}
 	return true
+}
+
+// learn asks what the group remembers of an earlier run, if nothing is known of
+// the partition yet: a loader that is moved before its first slice would never ask.
+func (l *load) learn(ctx workflow.Context) error {
+	if l.st.Position >= 0 || workflow.GetVersion(ctx, loadRulesName, workflow.DefaultVersion, loadRules) < 1 {
+		return nil
+	}
+	r, err := l.copyOrders(ctx, "position of "+l.name())
+	if err != nil {
+		return fmt.Errorf("where it was is not known: %s; try again", rootCause(err))
+	}
+	l.take(r)
+	return nil
+}
+
+func (l *load) copyOrders(ctx workflow.Context, summary string) (r contract.LoadResult, err error) {
+	in := l.input()
+	in.Keep, in.TimeBox, in.Until = true, time.Second, max(l.st.Position, 0)
+	actx := workflow.WithActivityOptions(ctx, keepOptions(l.in.Queue, summary))
+	err = workflow.ExecuteActivity(actx, ActLoad, in).Get(ctx, &r)
+	return r, err
 }
 
 // classOf is the class of what the loader is stuck on, where an order is about

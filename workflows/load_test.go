@@ -78,7 +78,7 @@ func (l *loadTest) loadTen(in contract.LoadInput) (contract.LoadResult, error) {
 	}
 	n := position - start
 	return contract.LoadResult{
-		Start: start, Position: position, End: 100, State: "extract", Ledger: contract.Ledger{Offsets: n, Loaded: n},
+		Start: start, Position: position, End: 100, State: "extract", Ledger: contract.Ledger{Offsets: n, Loaded: n}, Kept: true,
 	}, nil
 }
 
@@ -459,7 +459,65 @@ func TestOrdersThatCannotBeKeptDoNotHoldTheLoader(t *testing.T) {
 	l.start()
 	require.LessOrEqual(t, l.Now().Sub(began), 2*keepTotal)
 	require.True(t, l.last().Closed)
-	require.Contains(t, l.last().Notes[0], "orders ahead of offset 10 could not be kept for the next run: ")
+	require.Contains(t, l.last().Notes[0], "offset 10 and the orders ahead of it are not kept for the next run: ")
+}
+
+// TestOrdersThatAnOldWorkerDoesNotKeepAreNoted: it takes keeping for a slice.
+func TestOrdersThatAnOldWorkerDoesNotKeepAreNoted(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.State = &contract.LoadReport{Partition: 1, Position: 10, Skips: []contract.Skip{{From: 30, Through: 30, Reason: "bad"}}}
+	l.in.Control = contract.LoadsControl{Parent: l.in.Parent, Drain: true, Ends: []int64{0, 10}}
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) { return idleSlice(in), nil }
+	l.start()
+	require.Contains(t, l.last().Notes[0], "an earlier version")
+}
+
+// TestMovesOutliveTheLoader: a run that begins where somebody moved it to, and
+// ends before a slice, keeps that.
+func TestMovesOutliveTheLoader(t *testing.T) {
+	done := contract.Ledger{Offsets: 100, Loaded: 100}
+	l := newLoadTest(t)
+	l.in.Load, l.in.Topic, l.in.Number = json.RawMessage(`{}`), "events", 1
+	l.in.State = &contract.LoadReport{Partition: 1, Position: 10, Start: 10, End: 100, State: "extract", Before: done, Ledger: done}
+	l.in.Control.Paused = true
+	var kept []int64
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		require.True(t, in.Keep)
+		kept = append(kept, in.Position)
+		return contract.LoadResult{Start: in.Position, Position: in.Position, Kept: true}, nil
+	}
+	l.RegisterDelayedCallback(l.CancelWorkflow, time.Hour)
+	l.start()
+	require.Equal(t, []int64{10}, kept)
+}
+
+// TestMovedBeforeItsFirstSlice: what the run before left, its ledger and the orders
+// ahead, is asked for first.
+func TestMovedBeforeItsFirstSlice(t *testing.T) {
+	l := newLoadTest(t)
+	l.in.Control.Paused = true
+	l.RegisterDelayedCallback(func() {
+		l.SignalWorkflow(SigOrder, contract.LoadOrder{Parent: l.in.Parent, Number: 1, Kind: contract.OrderSeek, Offset: 40, Skip: contract.Skip{Reason: "again"}})
+	}, time.Minute)
+	l.tell(2*time.Minute, contract.LoadsControl{Parent: l.in.Parent, Sequence: 5})
+	skip := contract.Skip{From: 70, Through: 70}
+	var slices []contract.LoadInput
+	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
+		if in.Keep && in.Position < 0 {
+			return contract.LoadResult{
+				Start: 50, Position: 50, End: -1, State: "extract", Prior: contract.Ledger{Offsets: 50, Loaded: 50}, PriorSkips: []contract.Skip{skip}, Kept: true,
+			}, nil
+		}
+		slices = append(slices, in)
+		return l.loadTen(in)
+	}
+	l.drain(time.Hour, 100)
+	l.start()
+	require.Equal(t, int64(40), slices[0].Position)
+	require.Equal(t, []contract.Skip{skip}, slices[0].Skips)
+	require.Equal(t, int64(50), l.last().Before.Offsets)
+	require.Equal(t, 50+l.last().Position-40, l.last().Ledger.Offsets, "of both ranges")
+	require.Equal(t, []contract.LoadAnswer{{Number: 1}}, l.last().Answers)
 }
 
 // TestOrdersThatComeBeforeTheNextRunAreNotLost: a signal that no run has read ends
@@ -525,7 +583,7 @@ func TestLoaderThatIsMoved(t *testing.T) {
 			if len(l.slices) > 1 {
 				return l.loadTen(in)
 			}
-			r := contract.LoadResult{Start: 10, Position: 30, End: 50, State: "extract", Ledger: contract.Ledger{Offsets: 20, Loaded: 20}, Moved: "kept already"}
+			r := contract.LoadResult{Start: 10, Position: 30, End: 50, State: "extract", Ledger: contract.Ledger{Offsets: 20, Loaded: 20}, Moved: "kept already", Kept: true}
 			if !begun {
 				r.Prior, r.PriorStart, r.PriorBefore = prior, 15, prior
 			}

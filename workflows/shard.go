@@ -417,7 +417,9 @@ func (s *shard) fetch(ctx workflow.Context, b contract.Batch) {
 	fctx, cancel := workflow.WithCancel(ctx)
 	summary := fmt.Sprintf("shard %d, batch %d: %d URLs, %d hosts", s.in.Shard, b.Number, b.Locators, b.HostCount)
 	fctx = workflow.WithActivityOptions(fctx, fetchOptions(b.TimeBox, summary))
-	f := workflow.ExecuteActivity(fctx, ActFetch, contract.FetchInput{Run: s.run(), Shard: s.in.Shard, Batch: b, HoldsAt: s.lastAsk})
+	in := contract.FetchInput{Run: s.run(), Shard: s.in.Shard, Batch: b, HoldsAt: s.lastAsk}
+	in.Batch.Whole = nil // for the shard only
+	f := workflow.ExecuteActivity(fctx, ActFetch, in)
 	s.batches = append(s.batches, &open{batch: b, future: f, cancel: cancel})
 }
 

@@ -29,7 +29,8 @@ func (d *dealing) slots() (list []int) {
 }
 
 // whole are the slots in which only whole hosts were dealt, ascending; none if
-// no host of the crawl is ever split.
+// no host of the crawl is ever split. A careful slot in which a part may have been
+// stays one of parts: the batch cools it for all whose part may have been there.
 func (d *dealing) whole() (list []int) {
 	if d.s.everParts() == 0 {
 		return nil
@@ -43,7 +44,7 @@ func (d *dealing) whole() (list []int) {
 		}
 	}
 	for _, slot := range d.slots() {
-		if !parts[slot] {
+		if !parts[slot] && (!has(d.in.Careful, slot) || has(d.in.Whole, slot)) {
 			list = append(list, slot)
 		}
 	}

@@ -86,7 +86,7 @@ func TestDealFirstBatch(t *testing.T) {
 	)
 	res := s.Deal(noon, contract.ExpandInput{Number: 7, Careful: busySet(SlotOf("a.example"))})
 	want := &contract.Batch{
-		Number: 7, TimeBox: 15 * time.Second, Slots: []int{SlotOf("a.example")}, Whole: []int{SlotOf("a.example")}, Cool: 3 * time.Second, Locators: 2, HostCount: 1,
+		Number: 7, TimeBox: 15 * time.Second, Slots: []int{SlotOf("a.example")}, Cool: 3 * time.Second, Locators: 2, HostCount: 1,
 		Hosts: []contract.BatchHost{
 			{
 				Scheme: "https", Host: "a.example", DelayMS: 3000, Parallelism: 2, RobotsAt: 2, Streak: 2, Careful: true,
@@ -484,6 +484,42 @@ func TestWholeHostsAndParts(t *testing.T) {
 	}
 	if dealt[true] < 100 || dealt[false] < 100 {
 		t.Errorf("%v batches of whole hosts and of parts: the test shows little", dealt)
+	}
+}
+
+// A Fetch over a part of a host was lost, and the host is split no more. Its care
+// is in the slot of that part: whoever is dealt there takes the mark, so the slot
+// stays in the way of the host, for as long as the batch cools it.
+func TestCareOfAPartStaysInTheWay(t *testing.T) {
+	const slowHost = "slow.example"
+	part, other := PartSlot(slowHost, 3), ""
+	for i := 0; other == ""; i++ {
+		if name := fmt.Sprintf("g%d.example", i); SlotOf(name) == part {
+			other = name
+		}
+	}
+	s := newShard(t, Options{Depth: -1, Parallelism: 4})
+	s.found(slowHost, 5).states(Robots{Host: slowHost, Expiry: noon.Add(time.Hour), CrawlDelay: 5 * time.Second})
+	s.found(other, 5).states(Robots{Host: other, Expiry: noon.Add(time.Hour), CrawlDelay: time.Second})
+	in := contract.ExpandInput{Careful: busySet(part), Busy: busySet(SlotOf(slowHost))}
+	b := s.Deal(noon, in).Batch
+	if !slices.Equal(b.Slots, []int{part}) || len(b.Whole) > 0 || b.Cool != 5*time.Second {
+		t.Fatalf("slots %v, whole %v, cool %v, want %d, no part of it, for 5 s", b.Slots, b.Whole, b.Cool, part)
+	}
+	was := in
+	was.Whole = busySet(part)
+	if b := s.Deal(noon, was).Batch; !slices.Equal(b.Whole, []int{part}) {
+		t.Errorf("whole %v: a Fetch over whole hosts was lost", b.Whole)
+	}
+	in = opened(in, *b)
+	in.Careful = nil // the hosts of the batch carry it
+	in.Busy[SlotOf(slowHost)>>3] &^= 1 << (SlotOf(slowHost) & 7)
+	if b := s.Deal(noon, in).Batch; b != nil {
+		t.Errorf("%s is dealt, careful %v", b.Hosts[0].Host, b.Hosts[0].Careful)
+	}
+	in.Whole = busySet(part) // had it been of whole hosts
+	if b := s.Deal(noon, in).Batch; b == nil {
+		t.Error("a host waits for what is not in its way")
 	}
 }
 
