@@ -50,7 +50,7 @@ test: ## Test the main module, with the race detector; needs no server
 
 .PHONY: test-stack
 test-stack: build build-dev ## Test what needs the embedded servers
-	cd dev && HARNESS_BIN=$(CURDIR)/bin go test -p 1 -parallel 3 ./...
+	cd dev && HARNESS_BIN=$(CURDIR)/bin go test -count=1 -p 1 -parallel 3 ./...
 
 LABEL ?= current
 
