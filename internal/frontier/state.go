@@ -35,7 +35,7 @@ type Options struct {
 	// ScratchDir holds the scratch file; empty: the system's.
 	ScratchDir string
 	// WindowURLs is how many pending URLs the shard keeps in memory; the others
-	// are in the scratch file. 0: 200,000; negative: all in memory.
+	// are in the scratch file. 0: 65,536; negative: all in memory.
 	WindowURLs int
 }
 
@@ -54,7 +54,7 @@ func (o Options) withDefaults() Options {
 		o.TimeBox = 15 * time.Second
 	}
 	if o.WindowURLs == 0 {
-		o.WindowURLs = 200_000
+		o.WindowURLs = 65_536
 	}
 	o.Delay = max(o.Delay, 0)
 	return o
