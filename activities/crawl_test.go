@@ -259,7 +259,9 @@ func TestExpandWaitsForSomethingToDeal(t *testing.T) {
 	in.Busy = make(contract.SlotSet, contract.Slots/8)
 	in.Busy[frontier.SlotOf(host)>>3] |= 1 << (frontier.SlotOf(host) & 7)
 	in.WaitFor = time.Minute
+	appended := make(chan struct{})
 	go func() {
+		defer close(appended)
 		k, v := frontier.Discovered{URL: "http://other.example/", How: frontier.HowLink, When: time.Now()}.Record()
 		_, err := b.acts.Log.Append(t.Context(), b.run.Topic(b.acts.Prefix, contract.TopicFrontier), 0, []kafkalog.Record{{Key: k, Value: v}})
 		assert.NoError(t, err)
@@ -267,6 +269,7 @@ func TestExpandWaitsForSomethingToDeal(t *testing.T) {
 	r = do[contract.ExpandResult](b, "Expand", in)
 	require.Equal(t, contract.VerdictBatch, r.Verdict)
 	require.Equal(t, "other.example", r.Batch.Hosts[0].Host)
+	<-appended // the fold may read a record before its writer hears of it
 }
 
 // A batch that ends without any fact (its worker died) is simply dealt again:
