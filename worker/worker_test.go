@@ -31,7 +31,7 @@ func TestHelpNamesEveryVariable(t *testing.T) {
 }
 
 func TestMisspeltVariableIsRefused(t *testing.T) {
-	err := run(t.Context(), nil, []string{"TRAWL_HTPP_ADDR=x"}, io.Discard, io.Discard)
+	err := run(t.Context(), []string{}, []string{"TRAWL_HTPP_ADDR=x"}, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "TRAWL_HTPP_ADDR")
 }
 
@@ -108,7 +108,7 @@ func TestWaitsForServersAndSaysSo(t *testing.T) {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, nil, []string{
+		done <- run(ctx, []string{}, []string{
 			"TEMPORAL_ADDRESS=127.0.0.1:1", "TRAWL_KAFKA_BROKERS=127.0.0.1:1", "TRAWL_HTTP_ADDR=127.0.0.1:0",
 			"TRAWL_DATA_DIR=" + t.TempDir(), "HOME=" + t.TempDir(),
 		}, io.Discard, w)

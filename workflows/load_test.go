@@ -261,7 +261,7 @@ func TestLoaderObeysItsParentOnly(t *testing.T) {
 func TestLoaderGoesOnInANewRun(t *testing.T) {
 	l := newLoadTest(t)
 	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
-		l.SetContinueAsNewSuggested(true)
+		suggestNewRun(l.TestWorkflowEnvironment)
 		return l.loadTen(in)
 	}
 	l.ExecuteWorkflow(LoadType, l.in)
@@ -534,7 +534,7 @@ func TestOrdersThatComeBeforeTheNextRunAreNotLost(t *testing.T) {
 	}
 	l.load = func(in contract.LoadInput) (contract.LoadResult, error) {
 		order(1)
-		l.SetContinueAsNewSuggested(true)
+		suggestNewRun(l.TestWorkflowEnvironment)
 		return l.loadTen(in)
 	}
 	l.ExecuteWorkflow(LoadType, l.in)

@@ -466,7 +466,7 @@ func TestShardGoesOnInANewRunWithNothingOpen(t *testing.T) {
 		return contract.ExpandResult{Verdict: contract.VerdictLater}, nil
 	}
 	s.fetch = func(contract.FetchInput) (contract.FetchResult, error) {
-		s.SetContinueAsNewSuggested(true)
+		suggestNewRun(s.TestWorkflowEnvironment)
 		s.SignalWorkflow(SigControl, contract.ShardControl{}) // foreign, but the loop turns
 		s.turned()
 		return contract.FetchResult{LongestDelay: time.Minute}, nil
