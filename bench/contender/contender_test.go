@@ -38,14 +38,27 @@ func TestEveryPageIsFetched(t *testing.T) {
 			if st.Distinct != 300 || st.Unknown != 0 || got.Pages != st.Pages {
 				t.Errorf("the site saw %+v, the crawl says %+v", st, got)
 			}
-			if again := st.Duplicates > 5; again != (name == "colly") { // its visited test lets some pass, too
+			switch {
+			case name == "raw" && st.Duplicates != 0:
 				t.Errorf("%d pages were fetched again", st.Duplicates)
+			case name == "colly" && st.Duplicates < 47: // so many other spellings of pages bear a fragment
+				t.Errorf("%d pages were fetched again; its crawl is a comparison only if fragments are pages to it", st.Duplicates)
+			default: // colly asks whether a page was visited and marks it in two steps: without fragments, too, some pass
+				t.Logf("%d pages were fetched again", st.Duplicates)
 			}
 			files, err := os.ReadDir(dir)
 			if err != nil || len(files) != 300 {
 				t.Errorf("%d files, %v; want one for each page", len(files), err)
 			}
 		})
+	}
+}
+
+func TestWithoutFragment(t *testing.T) {
+	for link, want := range map[string]string{"/a#b": "/a", "#b": "", "/a?q=1#b#c": "/a?q=1", "/a": "/a"} {
+		if got := withoutFragment(link); got != want {
+			t.Errorf("%q becomes %q, want %q", link, got, want)
+		}
 	}
 }
 
