@@ -220,7 +220,7 @@ func TestDrainEndsTheSliceUnderWay(t *testing.T) {
 		l.SignalWorkflow(SigControl, contract.LoadsControl{Parent: l.in.Parent, Sequence: 1, Drain: true, Ends: []int64{0, 10}})
 		select {
 		case <-next:
-		case <-time.After(2 * time.Second):
+		case <-time.After(20 * time.Second):
 		}
 		returned.Store(true)
 		return idleSlice(in), nil

@@ -573,7 +573,7 @@ func TestGrantChangeDropsTheExpandUnderWay(t *testing.T) {
 			select {
 			case <-next:
 				dropped = true
-			case <-time.After(2 * time.Second):
+			case <-time.After(20 * time.Second):
 			}
 		}
 		return contract.ExpandResult{Verdict: contract.VerdictStarved, End: 3}, nil

@@ -354,7 +354,7 @@ func TestAppendAllGivesUp(t *testing.T) {
 		}
 		return logtest.ProduceCode(19)(r)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	parts := partsOf(f.topic, 4, 3, 10)
 	for i, err := range f.log.AppendAll(ctx, parts) {

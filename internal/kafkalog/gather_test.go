@@ -83,9 +83,9 @@ func (c *crowd) wait(t *testing.T, partition, n int) {
 
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not so in 10 s: %s", what)
+			t.Fatalf("not so in a minute: %s", what)
 		}
 	}
 }
