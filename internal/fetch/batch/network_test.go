@@ -173,7 +173,7 @@ func TestLostNetwork(t *testing.T) {
 			u.spec.Politeness.Robots = c.robots
 			u.spec.Limits.HostErrors = 2
 			u.host().Host, u.host().Parallelism = "site.test", 1
-			u.job.Batch.TimeBox = 200 * time.Millisecond
+			u.job.Batch.TimeBox = time.Second
 			u.options.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, errNoRoute
 			}}

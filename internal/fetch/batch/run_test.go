@@ -205,13 +205,12 @@ func TestDelayAndParallelism(t *testing.T) {
 	if s.most != 3 {
 		t.Errorf("%d requests at once, want 3", s.most)
 	}
-	last := start
+	// A server may take up a request late, and the next one at once: that they
+	// are sent a delay apart is shown where time is exact (TestPace).
 	for i, h := range s.hits {
-		// The server's clock reads a little after or before ours: 5 ms.
-		if gap := h.at.Sub(last); gap < delay-5*time.Millisecond {
-			t.Errorf("request %d came %v after the one before", i, gap)
+		if came := h.at.Sub(start); came < time.Duration(i+1)*delay {
+			t.Errorf("request %d came after %v, although each waits %v for the one before", i+1, came, delay)
 		}
-		last = h.at
 	}
 }
 
@@ -660,7 +659,7 @@ func TestTimeBox(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
 	u := newSetup(t, s, "/1", "/2", "/3")
 	u.host().DelayMS = 60_000
-	u.job.Batch.TimeBox = 200 * time.Millisecond
+	u.job.Batch.TimeBox = time.Second
 	res := u.run(t.Context())
 	if res.Outcomes["200"] != 1 || res.LeftOver != 2 || res.Drained {
 		t.Errorf("%+v", res)
@@ -691,6 +690,9 @@ func TestDelaysOfUnaskedHosts(t *testing.T) {
 			before := len(s.paths())
 			u := newSetup(t, s, "/1")
 			u.job.Batch.TimeBox = 100 * time.Millisecond
+			if c.hits > 0 {
+				u.job.Batch.TimeBox = 10 * time.Second // it ends when all is asked for
+			}
 			c.change(u)
 			res := u.run(t.Context())
 			if hits := len(s.paths()) - before; hits != c.hits || res.LongestDelay != c.want {
@@ -778,7 +780,7 @@ func TestCrawlDelayBeyondTimeBox(t *testing.T) {
 	})
 	u := newSetup(t, s, "/1")
 	u.spec.Politeness.Robots = true
-	u.job.Batch.TimeBox = 200 * time.Millisecond
+	u.job.Batch.TimeBox = time.Second
 	res := u.run(t.Context())
 	if fmt.Sprint(s.paths()) != "[/robots.txt]" || res.LongestDelay != 30*time.Second {
 		t.Errorf("site saw %v, longest delay %v", s.paths(), res.LongestDelay)
@@ -799,7 +801,7 @@ func TestStateTryWaitsForItsTurn(t *testing.T) {
 	u := newSetup(t, s, "/1", "/bomb")
 	u.host().DelayMS, u.host().Parallelism = 60_000, 1
 	u.host().Items[1].StateTry = true
-	u.job.Batch.TimeBox = 200 * time.Millisecond
+	u.job.Batch.TimeBox = time.Second
 	res := u.run(t.Context())
 	if f := facts[frontier.Tried](u.log); len(f) != 0 || res.LeftOver != 1 {
 		t.Errorf("tried %+v, %+v", f, res)
