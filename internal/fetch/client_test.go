@@ -216,7 +216,7 @@ func TestHostilePeers(t *testing.T) {
 		}
 	}
 	say := func(s string) func(net.Conn) { return func(c net.Conn) { _, _ = io.WriteString(c, s) } }
-	quick := Options{Total: 2 * time.Second, Headers: 150 * time.Millisecond, Window: 100 * time.Millisecond, MinRate: 10_000}
+	quick := Options{Total: 10 * time.Second, Headers: time.Second, Window: 500 * time.Millisecond, MinRate: 10_000}
 	for _, c := range []struct {
 		name  string
 		talk  func(net.Conn)
@@ -231,7 +231,7 @@ func TestHostilePeers(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nx")
 			_, _ = io.Copy(io.Discard, c)
 		}, quick, ClassSlow},
-		{"drips for ever, fast enough", drip("HTTP/1.1 200 OK\r\n\r\n"), Options{Total: 200 * time.Millisecond, Window: 100 * time.Millisecond, MinRate: 1}, ClassTimeout},
+		{"drips for ever, fast enough", drip("HTTP/1.1 200 OK\r\n\r\n"), Options{Total: 2 * time.Second, Window: 500 * time.Millisecond, MinRate: 1}, ClassTimeout},
 		{"breaks off", say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello"), quick, ClassReset},
 		{"no HTTP", say("SSH-2.0-OpenSSH_9.2\r\n\r\n"), quick, ClassProtocol},
 		{"bad chunk", say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), quick, ClassProtocol},
