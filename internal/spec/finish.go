@@ -29,7 +29,7 @@ const (
 	defaultDelay      = Duration(time.Second)
 
 	// fastParallelism is the default of hosts without a delay.
-	fastParallelism = 8
+	fastParallelism = 16
 
 	manyShards = 8      // of a crawl that may grow
 	smallPages = 10_000 // page limit up to which one shard does

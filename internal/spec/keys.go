@@ -129,7 +129,7 @@ var keys = []Key{
 		Example: "2s", at: func(s *Spec) any { return &s.Politeness.Delay },
 	},
 	{
-		Path: "politeness.parallelism", Kind: KindInt, Flag: "parallelism", Default: "1; 8 with delay 0s", Mutable: true,
+		Path: "politeness.parallelism", Kind: KindInt, Flag: "parallelism", Default: "1; 16 with delay 0s", Mutable: true,
 		Doc:     "Requests to a host at once, 1 to 64.",
 		Example: "2", at: func(s *Spec) any { return &s.Politeness.Parallelism },
 	},

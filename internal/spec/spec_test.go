@@ -239,7 +239,7 @@ func TestDerivedDefaults(t *testing.T) {
 			t.Errorf("%q: %d shards, want %d", tt.text, s.Shards, tt.shards)
 		}
 	}
-	if s := parsed(t, seeded+"politeness:\n  delay: 0\n  contact: https://me.example/\n"); s.Politeness.Parallelism != 8 || s.Politeness.UserAgent != "trawl/"+Version+" (+https://me.example/)" {
+	if s := parsed(t, seeded+"politeness:\n  delay: 0\n  contact: https://me.example/\n"); s.Politeness.Parallelism != 16 || s.Politeness.UserAgent != "trawl/"+Version+" (+https://me.example/)" {
 		t.Errorf("politeness %+v", s.Politeness)
 	}
 	for host, name := range map[string]string{

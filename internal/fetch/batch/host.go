@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"trawl/internal/contract"
@@ -24,6 +25,14 @@ const (
 	backoffFirst = 5 * time.Second
 	backoffMost  = 5 * time.Minute // of a locator; of a host retryAfterMost
 	maxResends   = 2               // per locator, when reused connections break
+)
+
+// A connection costs both sides as much as a small page, so a host gets one for
+// perConnection locators of a batch, and all that it may have once the batch
+// lasts for widenAfter: it is slow then, and waiting costs more than connections.
+const (
+	perConnection = 4
+	widenAfter    = time.Second
 )
 
 // host is the work for one politeness key: its gate, its streak, and the
@@ -136,11 +145,38 @@ func (h *host) run() {
 		if !ok {
 			return
 		}
-		var wg sync.WaitGroup
-		for range min(h.par, len(g.Items)) {
-			wg.Go(func() { h.work(g, &rules) })
+		h.askAll(g, &rules)
+	}
+}
+
+// askAll asks for all locators of a group, with few requests at once at first.
+func (h *host) askAll(g *group, rules *robots.Rules) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	most := min(h.par, len(g.Items))
+	few := min(most, (len(g.Items)+perConnection-1)/perConnection)
+	var working atomic.Int64
+	working.Store(int64(few))
+	ended := make(chan struct{})
+	for range few {
+		wg.Go(func() {
+			h.work(g, rules)
+			if working.Add(-1) == 0 {
+				close(ended)
+			}
+		})
+	}
+	if few == most {
+		return
+	}
+	slow := time.NewTimer(widenAfter)
+	defer slow.Stop()
+	select {
+	case <-ended:
+	case <-slow.C:
+		for range most - few {
+			wg.Go(func() { h.work(g, rules) })
 		}
-		wg.Wait()
 	}
 }
 

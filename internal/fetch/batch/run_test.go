@@ -214,6 +214,43 @@ func TestDelayAndParallelism(t *testing.T) {
 	}
 }
 
+// A connection is made for four locators at first, for each request that may be
+// made at once when the host turns out to be slow.
+func TestFewConnectionsUnlessSlow(t *testing.T) {
+	var paths []string
+	for i := range 8 {
+		paths = append(paths, fmt.Sprintf("/%d", i))
+	}
+	for name, slow := range map[string]bool{"quick": false, "slow": true} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			all := make(chan struct{})
+			s := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+				if slow {
+					if asked.Add(1) == 5 {
+						close(all)
+					}
+					<-all // never before five are asked for at once
+				}
+				serveHTML(w, "x")
+			})
+			u := newSetup(t, s, paths...)
+			u.host().Parallelism = 5
+			began := time.Now()
+			res := u.run(t.Context())
+			if res.Outcomes["200"] != 8 {
+				t.Fatalf("%+v", res)
+			}
+			if slow && time.Since(began) < widenAfter {
+				t.Errorf("five requests at once after %s", time.Since(began))
+			}
+			if !slow && s.most > 2 && time.Since(began) < widenAfter {
+				t.Errorf("%d requests at once, want 2", s.most)
+			}
+		})
+	}
+}
+
 // The two schemes of a host, listed apart, share one gate.
 func TestParallelismWithoutDelay(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { serveHTML(w, "x") })
