@@ -18,6 +18,10 @@ const (
 	// partTarget: parts of a split host are dealt together until they have so
 	// many locators.
 	partTarget = 100
+	// fewParts: a split host of more parts, each worth one request at once, has
+	// them dealt by two: so many batches use it to the full, and more of them
+	// take memory and flush less at a time.
+	fewParts = 8
 	// maxProbes bounds the hosts that Deal looks at to set More.
 	maxProbes = 256
 	// maxMisfits bounds the hosts that a batch passes over for their tempo.
@@ -367,16 +371,21 @@ func (d *dealing) takeParts(h *host, parts int) {
 	open := false
 	share := dealtHost{host: h}
 	each := max(1, d.s.options.Parallelism/parts)
+	together := 1
+	if each == 1 && parts > fewParts {
+		together = 2
+	}
 	left := d.allowance(h)
 	bytes := d.bytes
 	for i := range parts {
 		part := (int(d.in.Number%int64(parts)) + parts + i) % parts
 		slot := PartSlot(h.name, part)
 		open = open || d.busy(slot)
-		if left <= 0 || len(share.items) >= partTarget || !d.fits(slot) || part >= len(h.queues) || h.queues[part] == nil {
+		if left <= 0 || len(share.items) >= partTarget && len(share.slots) >= together || !d.fits(slot) || part >= len(h.queues) || h.queues[part] == nil {
 			continue
 		}
-		n := d.collect(&share, h.queues[part], left)
+		missing := max(1, together-len(share.slots))
+		n := d.collect(&share, h.queues[part], (left+missing-1)/missing)
 		if n == 0 {
 			continue
 		}

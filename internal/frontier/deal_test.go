@@ -398,6 +398,44 @@ func TestSplitHost(t *testing.T) {
 
 // After set-rate parts of the earlier spec may be open: whatever this spec
 // makes of the host, all of them count.
+// Sixteen parts of one request each are dealt by two, evenly, and one locator
+// that may still be asked for is dealt, too.
+func TestPartsByTwo(t *testing.T) {
+	o := Options{Depth: -1, Parallelism: 16}
+	s := newShard(t, o).found("a.example", 8000).states(Robots{Host: "a.example", Expiry: noon.Add(time.Hour)})
+	busy, batches := busySet(), 0
+	for ; ; batches++ {
+		res := s.Deal(noon, contract.ExpandInput{Busy: busy, OpenBatches: batches})
+		if res.Batch == nil {
+			break
+		}
+		if h := res.Batch.Hosts[0]; h.Parallelism != 2 || len(res.Batch.Slots) != 2 || res.Batch.Locators < 500 {
+			t.Fatalf("batch %d: %d locators at %d at once in slots %v", batches, res.Batch.Locators, h.Parallelism, res.Batch.Slots)
+		}
+		parts := map[int]int{}
+		for _, u := range urlsOf(res.Batch) {
+			parts[partOf([]byte(u), 16)]++
+		}
+		if len(parts) != 2 {
+			t.Errorf("batch %d has locators of the parts %v", batches, parts)
+		}
+		for _, slot := range res.Batch.Slots {
+			busy[slot>>3] |= 1 << (slot & 7)
+		}
+	}
+	if batches != fewParts {
+		t.Errorf("%d batches, want %d", batches, fewParts)
+	}
+	granted := contract.Grant{Number: 1, Total: 1}
+	if b := s.Deal(noon, contract.ExpandInput{Grant: granted}).Batch; b == nil || b.Locators != 1 {
+		t.Errorf("one granted locator: %+v", b)
+	}
+	wide := newShard(t, Options{Depth: -1, Parallelism: 64}).found("a.example", 8000).states(Robots{Host: "a.example", Expiry: noon.Add(time.Hour)})
+	if b := wide.Deal(noon, contract.ExpandInput{}).Batch; len(b.Slots) != 1 || b.Hosts[0].Parallelism != 4 {
+		t.Errorf("parts of four requests: %+v", b.Slots)
+	}
+}
+
 func TestPartsOfAnEarlierSpec(t *testing.T) {
 	const host, most = "a.example", 15
 	known := Robots{Host: host, Expiry: noon.Add(time.Hour)}
