@@ -16,9 +16,10 @@ import (
 
 const (
 	heapEvery = 10 * time.Second
-	// heapLooks at a heap make one sample, the least of them: what a worker
-	// allocates while its garbage is collected counts as live.
-	heapLooks = 3
+	// heapLooks at a heap make one sample, their median: at one moment a tenth of
+	// it more or less is under way, and what a worker allocates while its garbage
+	// is collected counts as live.
+	heapLooks = 10
 	heapTime  = 30 * time.Second // for one look
 
 	seenBytes   = 16   // of the seen-set, for each locator known
@@ -76,17 +77,16 @@ func sampleHeaps(ctx context.Context, workers []string, at site, ended <-chan st
 }
 
 // liveHeap of one worker after a garbage collection, in bytes.
-func liveHeap(ctx context.Context, client *http.Client, worker string) (least int64, err error) {
+func liveHeap(ctx context.Context, client *http.Client, worker string) (int64, error) {
+	var looks []int64
 	for range heapLooks {
 		n, err := heapOnce(ctx, client, worker)
 		if err != nil {
 			return 0, err
 		}
-		if least == 0 || n < least {
-			least = n
-		}
+		looks = append(looks, n)
 	}
-	return least, nil
+	return middle(looks), nil
 }
 
 func heapOnce(ctx context.Context, client *http.Client, worker string) (int64, error) {
