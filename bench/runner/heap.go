@@ -16,9 +16,9 @@ import (
 
 const (
 	heapEvery = 10 * time.Second
-	// heapLooks at a heap make one sample, their median: at one moment a tenth of
-	// it more or less is under way, and what a worker allocates while its garbage
-	// is collected counts as live.
+	// heapLooks at a heap make one sample, their median: from moment to moment a
+	// tenth of it is under way or is not, and what a worker allocates while its
+	// garbage is collected counts as live.
 	heapLooks = 10
 	heapTime  = 30 * time.Second // for one look
 
@@ -60,11 +60,7 @@ func sampleHeaps(ctx context.Context, workers []string, at site, ended <-chan st
 		case <-ctx.Done():
 			return all, nil
 		}
-		var log SiteLog
-		if err := at.call(ctx, http.MethodGet, "/__log", &log); err != nil {
-			return all, err
-		}
-		s := HeapSample{Pages: log.Distinct}
+		var s HeapSample
 		for _, w := range workers {
 			n, err := liveHeap(ctx, at.client, w)
 			if err != nil {
@@ -72,6 +68,12 @@ func sampleHeaps(ctx context.Context, workers []string, at site, ended <-chan st
 			}
 			s.Bytes += n
 		}
+		// Afterwards: if the crawl ended meanwhile, the sample is of an idle worker.
+		var log SiteLog
+		if err := at.call(ctx, http.MethodGet, "/__log", &log); err != nil {
+			return all, err
+		}
+		s.Pages = log.Distinct
 		all = append(all, s)
 	}
 }

@@ -371,17 +371,17 @@ func (d *dealing) takeParts(h *host, parts int) {
 	open := false
 	share := dealtHost{host: h}
 	each := max(1, d.s.options.Parallelism/parts)
-	together := 1
-	if each == 1 && parts > fewParts {
-		together = 2
+	free := func(part int) bool {
+		return part < len(h.queues) && h.queues[part] != nil && !h.queues[part].empty() && d.fits(PartSlot(h.name, part))
 	}
+	together := d.together(parts, each, free)
 	left := d.allowance(h)
 	bytes := d.bytes
 	for i := range parts {
 		part := (int(d.in.Number%int64(parts)) + parts + i) % parts
 		slot := PartSlot(h.name, part)
 		open = open || d.busy(slot)
-		if left <= 0 || len(share.items) >= partTarget && len(share.slots) >= together || !d.fits(slot) || part >= len(h.queues) || h.queues[part] == nil {
+		if left <= 0 || len(share.items) >= partTarget && len(share.slots) >= together || !free(part) {
 			continue
 		}
 		missing := max(1, together-len(share.slots))
@@ -404,6 +404,20 @@ func (d *dealing) takeParts(h *host, parts int) {
 		return
 	}
 	d.add(share)
+}
+
+// together is how many parts of a host a batch is to have, if it is full.
+func (d *dealing) together(parts, each int, free func(part int) bool) int {
+	if each > 1 || parts <= fewParts || d.loss > 0 {
+		return 1
+	}
+	n := 0
+	for part := 0; part < parts && n < 2; part++ {
+		if free(part) {
+			n++
+		}
+	}
+	return max(1, n)
 }
 
 // collect takes up to n live records that are not in the batch yet.

@@ -396,28 +396,29 @@ func TestSplitHost(t *testing.T) {
 	}
 }
 
-// After set-rate parts of the earlier spec may be open: whatever this spec
-// makes of the host, all of them count.
 // Sixteen parts of one request each are dealt by two, evenly, and one locator
 // that may still be asked for is dealt, too.
 func TestPartsByTwo(t *testing.T) {
 	o := Options{Depth: -1, Parallelism: 16}
-	s := newShard(t, o).found("a.example", 8000).states(Robots{Host: "a.example", Expiry: noon.Add(time.Hour)})
+	known := Robots{Host: "a.example", Expiry: noon.Add(time.Hour)}
+	s := newShard(t, o).found("a.example", 20_000).states(known)
 	busy, batches := busySet(), 0
 	for ; ; batches++ {
 		res := s.Deal(noon, contract.ExpandInput{Busy: busy, OpenBatches: batches})
 		if res.Batch == nil {
 			break
 		}
-		if h := res.Batch.Hosts[0]; h.Parallelism != 2 || len(res.Batch.Slots) != 2 || res.Batch.Locators < 500 {
+		if h := res.Batch.Hosts[0]; h.Parallelism != 2 || len(res.Batch.Slots) != 2 || res.Batch.Locators < 900 {
 			t.Fatalf("batch %d: %d locators at %d at once in slots %v", batches, res.Batch.Locators, h.Parallelism, res.Batch.Slots)
 		}
 		parts := map[int]int{}
 		for _, u := range urlsOf(res.Batch) {
 			parts[partOf([]byte(u), 16)]++
 		}
-		if len(parts) != 2 {
-			t.Errorf("batch %d has locators of the parts %v", batches, parts)
+		for part, n := range parts {
+			if len(parts) != 2 || n < res.Batch.Locators/2 || n > res.Batch.Locators/2+1 {
+				t.Errorf("batch %d has %d locators of part %d: %v", batches, n, part, parts)
+			}
 		}
 		for _, slot := range res.Batch.Slots {
 			busy[slot>>3] |= 1 << (slot & 7)
@@ -430,12 +431,21 @@ func TestPartsByTwo(t *testing.T) {
 	if b := s.Deal(noon, contract.ExpandInput{Grant: granted}).Batch; b == nil || b.Locators != 1 {
 		t.Errorf("one granted locator: %+v", b)
 	}
-	wide := newShard(t, Options{Depth: -1, Parallelism: 64}).found("a.example", 8000).states(Robots{Host: "a.example", Expiry: noon.Add(time.Hour)})
+	alone := busySet() // one part is free: the batch is no smaller for that
+	for part := 1; part < 16; part++ {
+		alone[PartSlot("a.example", part)>>3] |= 1 << (PartSlot("a.example", part) & 7)
+	}
+	if b := s.Deal(noon, contract.ExpandInput{Busy: alone, OpenBatches: 8}).Batch; b.Locators < 900 || len(b.Slots) != 1 {
+		t.Errorf("the last free part: %d locators in slots %v", b.Locators, b.Slots)
+	}
+	wide := newShard(t, Options{Depth: -1, Parallelism: 64}).found("a.example", 8000).states(known)
 	if b := wide.Deal(noon, contract.ExpandInput{}).Batch; len(b.Slots) != 1 || b.Hosts[0].Parallelism != 4 {
 		t.Errorf("parts of four requests: %+v", b.Slots)
 	}
 }
 
+// After set-rate parts of the earlier spec may be open: whatever this spec
+// makes of the host, all of them count.
 func TestPartsOfAnEarlierSpec(t *testing.T) {
 	const host, most = "a.example", 15
 	known := Robots{Host: host, Expiry: noon.Add(time.Hour)}

@@ -27,9 +27,9 @@ const (
 	maxResends   = 2               // per locator, when reused connections break
 )
 
-// A connection costs both sides as much as a small page, so a host gets one for
-// perConnection locators of a batch, and all that it may have once the batch
-// lasts for widenAfter: it is slow then, and waiting costs more than connections.
+// A connection costs both sides as much as a small page, so a scheme of a host
+// gets one for perConnection locators of a batch, and all that it may have once
+// they last for widenAfter: waiting costs more than connections then.
 const (
 	perConnection = 4
 	widenAfter    = time.Second
