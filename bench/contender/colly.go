@@ -19,12 +19,10 @@ func Colly(ctx context.Context, o Options) (Result, error) {
 // CollyCut is Colly by somebody who knows that: fragments are cut off before it
 // sees a link.
 func CollyCut(ctx context.Context, o Options) (Result, error) {
-	return crawlByColly(ctx, o, withoutFragment)
-}
-
-func withoutFragment(link string) string {
-	page, _, _ := strings.Cut(link, "#")
-	return page
+	return crawlByColly(ctx, o, func(link string) string {
+		page, _, _ := strings.Cut(link, "#")
+		return page
+	})
 }
 
 func crawlByColly(ctx context.Context, o Options, page func(link string) string) (Result, error) {

@@ -54,10 +54,23 @@ func TestEveryPageIsFetched(t *testing.T) {
 	}
 }
 
-func TestWithoutFragment(t *testing.T) {
-	for link, want := range map[string]string{"/a#b": "/a", "#b": "", "/a?q=1#b#c": "/a?q=1", "/a": "/a"} {
-		if got := withoutFragment(link); got != want {
-			t.Errorf("%q becomes %q, want %q", link, got, want)
+// The links of one page are looked at one after the other, so how often each
+// page is asked for is exact here.
+func TestFragments(t *testing.T) {
+	for name, c := range map[string]struct {
+		crawl func(context.Context, Options) (Result, error)
+		want  int64 // of the root and one page with three spellings
+	}{"raw": {Raw, 2}, "colly": {Colly, 4}, "colly-cut": {CollyCut, 2}} {
+		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			if r.URL.Path == "/" {
+				_, _ = w.Write([]byte(`<a href="/b"></a><a href="/b#1"></a><a href="/b#2"></a>`))
+			}
+		}))
+		got, err := c.crawl(t.Context(), Options{Root: site.URL + "/"})
+		site.Close()
+		if err != nil || got.Pages != c.want || got.Errors != 0 {
+			t.Errorf("%s: %+v, %v; want %d pages", name, got, err, c.want)
 		}
 	}
 }
